@@ -71,7 +71,10 @@ def finite(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Canonical JSON: equal values give equal bytes. Integral floats keep their point, so 1 and 1.0 differ."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return _CANONICAL.encode(value).encode("utf-8")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(value: Any) -> str:

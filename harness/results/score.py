@@ -19,7 +19,8 @@ class Score:
 
     ``value`` is on the shown scale; ``arrays()`` reads per-item values when asked: "items" (natural logarithms
     where the metric's scale is "log"), "units", "replicates", each only if stored. Scores of one timed or joint
-    run share ``run``: their items are paired round by round. ``state`` OK with value None means undefined (``reason`` holds the note).
+    run share ``run``: their items are paired round by round. State OK with value None means undefined, for the
+    reason given. ``evaluation`` is its name and ``cell`` its axis values; ``method`` is a row's label.
     """
 
     method: str

@@ -1,0 +1,187 @@
+"""The steps of the command line as functions: load, plan, fetch, run, table, samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.plan.compile import Compiled, compile_study
+from harness.plan.decide import Choices, Plan, blocked, decide
+from harness.plan.parts import Sources
+from harness.plan.select import split_patterns
+from harness.results.collect import collect
+from harness.results.score import Score
+from harness.results.store import Store
+from harness.spec.registry import Registry
+from harness.spec.study import Study, Use
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.assets.fetch import Fetched
+    from harness.execution.drive import Listener, Outcome
+    from harness.execution.executor import Executor
+    from harness.leaderboard.table import Leaderboard
+
+
+@dataclass(frozen=True)
+class Result:
+    """What :func:`run` came to: how the nodes ended, and the leaderboard of all that is finished."""
+
+    plan: Plan
+    outcome: Outcome
+    leaderboard: Leaderboard
+
+
+def load(
+    path: str | Path,
+    *,
+    profile: str | None = None,
+    set: Sequence[str] = (),
+    seeds: int | None = None,
+    limit: int | None = None,
+    no_code: bool = False,
+) -> Study:
+    """The study of a spec file, in one profile. Raises SpecErrors with every error of every file."""
+    from harness.spec.load import load as load_spec
+
+    registry = Registry.load(no_code=no_code)
+    return load_spec(Path(path), registry, profile=profile, overrides=set, seeds=seeds, limit=limit)
+
+
+def results_directory(results: str | Path | None) -> Path:
+    """``results``, else $HARNESS_RESULTS, else ``results`` below the current directory; absolute."""
+    return Path(results or os.environ.get("HARNESS_RESULTS") or "results").absolute()
+
+
+def compiled(study: Study) -> Compiled:
+    """All builds and runs of a study. Raises PlanError and AssetError."""
+    from harness.assets import revision
+    from harness.execution.environment import site_fingerprint
+    from harness.plan.digest import code_parts
+
+    return compile_study(study, Sources(code_parts, revision), site_fingerprint())
+
+
+def plan(
+    study: Study,
+    *,
+    results: str | Path | None = None,
+    only: Sequence[str] = (),
+    rerun: Sequence[str] = (),
+    retry: bool = False,
+) -> Plan:
+    """What :func:`run` would do, and why. Raises PlanError."""
+    choices = Choices(split_patterns(only), split_patterns(rerun), retry)
+    return decide(compiled(study), Store(results_directory(results), study.name), choices)
+
+
+def run(
+    study: Study | Plan,
+    *,
+    results: str | Path | None = None,
+    only: Sequence[str] = (),
+    rerun: Sequence[str] = (),
+    retry: bool = False,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    listener: Listener | None = None,
+) -> Result:
+    """Do what the plan says, and make the leaderboard of all that is finished.
+
+    ``executor``: the local one with ``jobs`` slots by default. Failures are in the result, not raised.
+    """
+    from harness.execution.drive import Step, drive
+    from harness.execution.local import LocalExecutor
+    from harness.execution.progress import QuietListener
+
+    todo = study if isinstance(study, Plan) else plan(study, results=results, only=only, rerun=rerun, retry=retry)
+    steps = [Step(p.node, "score" if p.action.value == "re-score" else "run", p.cost.seconds) for p in todo.work]
+    executor = executor or LocalExecutor(jobs)
+    try:
+        outcome = drive(steps, todo.store, executor, listener or QuietListener())
+    finally:
+        executor.close()
+    fresh = Store(todo.store.root, todo.store.study)
+    return Result(todo, outcome, leaderboard(todo.compiled, fresh))
+
+
+def table(study: Study, *, results: str | Path | None = None) -> Leaderboard:
+    """The leaderboard and the judged claims from what is finished so far."""
+    return leaderboard(compiled(study), Store(results_directory(results), study.name))
+
+
+def leaderboard(compiled: Compiled, store: Store) -> Leaderboard:
+    """Tables and judgements from the records in ``store``."""
+    from harness.leaderboard.table import build
+
+    return build(compiled.study, scores(compiled, store))
+
+
+def scores(compiled: Compiled, store: Store) -> list[Score]:
+    """Every score that the study asks for, missing and failed ones included."""
+    from harness.results.values import read_arrays
+
+    builds = {key: node for key, node in compiled.nodes.items() if node.kind == "build"}
+    return collect(compiled.wanted, store, lambda keys: blocked(keys, store, builds), read_arrays)
+
+
+def samples(study: Study, *, results: str | Path | None = None, only: Sequence[str] = ()) -> pd.DataFrame:
+    """Per-item samples of all finished runs as one data frame, with columns ``run``, ``method`` and ``evaluation``."""
+    import pandas as pd
+
+    from harness.results.samples import read_samples
+
+    todo = plan(study, results=results, only=only)
+    frames = []
+    for planned in todo.planned:
+        directory = todo.store.shelf(planned.node.kind).find(planned.node.key)
+        if planned.node.kind == "build" or directory is None or not (directory / "samples.arrow").exists():
+            continue
+        frame = read_samples(directory).to_pandas()
+        labels = [pair for pairs in planned.node.labels.values() for pair in pairs]
+        frame.insert(0, "run", directory.name)
+        frame.insert(1, "method", " ".join(dict.fromkeys(m for m, _ in labels)))
+        frame.insert(2, "evaluation", " ".join(dict.fromkeys(e for _, e in labels)))
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["run", "method", "evaluation"])
+
+
+def asset_references(study: Study) -> list[str]:
+    """References of all assets that a study's components read, in order of first use."""
+    found: dict[str, None] = {}
+
+    def visit(use: Use) -> None:
+        adapter = study.adapters[use.use]
+        found.update(dict.fromkeys(adapter.assets))
+        for parameter in adapter.parameters.values():
+            value = use.params.get(parameter.name, parameter.default)
+            if parameter.asset and isinstance(value, str):
+                found[value] = None
+            if parameter.built is not None and parameter.name not in use.params:
+                visit(Use(parameter.built))
+            walk(value)
+
+    def walk(value: object) -> None:
+        if isinstance(value, Use):
+            visit(value)
+        elif isinstance(value, dict):
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, (list, tuple)):
+            for inner in value:
+                walk(inner)
+
+    for use in [row.use for row in study.methods] + [cell.use for cell in study.evaluations]:
+        visit(use)
+    return list(found)
+
+
+def fetch(study: Study) -> list[Fetched]:
+    """Get every asset that the study needs into the cache. Raises AssetError where one cannot be had."""
+    from harness.assets.fetch import fetch_all
+
+    return fetch_all(asset_references(study))

@@ -1,0 +1,254 @@
+"""Nodes and finished records to a plan: run, re-score, reuse or stale, with the reason in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from harness.plan.compile import Compiled
+from harness.plan.cost import Cost, History
+from harness.plan.node import Node
+from harness.plan.select import Patterns
+from harness.results.gate import closed_gate
+from harness.results.record import RunRecord, State
+from harness.results.store import Shelf, Store, Stored
+from harness.spec.study import Resources
+
+
+class Action(StrEnum):
+    """What the next ``run`` does with a node."""
+
+    RUN = "run"
+    STALE = "stale"  # run: what is there was made by other code, parameters or data
+    RESCORE = "re-score"
+    REUSE = "reuse"
+    KEEP = "keep"  # ended in a way that only --retry or more resources would change
+    SKIP = "skip"  # a gate is closed
+
+    @property
+    def works(self) -> bool:
+        return self in (Action.RUN, Action.STALE, Action.RESCORE)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One node and what happens to it. ``differences``: library versions that differ from now, for reused records."""
+
+    node: Node
+    action: Action
+    reason: str
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the call adds to the spec: ``only`` and ``rerun`` are patterns, ``retry`` takes up timeouts and the like."""
+
+    only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    retry: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will happen, in order: every node after those that it requires."""
+
+    compiled: Compiled
+    store: Store
+    planned: tuple[Planned, ...]
+    unused_patterns: tuple[str, ...] = ()
+    counts: Mapping[Action, int] = field(default_factory=dict)
+
+    @property
+    def work(self) -> tuple[Planned, ...]:
+        return tuple(p for p in self.planned if p.action.works)
+
+
+def decide(compiled: Compiled, store: Store, choices: Choices = Choices()) -> Plan:
+    """The plan: a pure function of the study's nodes, the finished records and the caller's choices."""
+    only, rerun = Patterns(choices.only), Patterns(choices.rerun)
+    verdicts: dict[str, Planned] = {}
+    addresses = _Addresses(store)
+    history = History(store.runs, store.builds)
+    builds = {k: n for k, n in compiled.nodes.items() if n.kind == "build"}
+    for node in compiled.nodes.values():
+        if node.kind == "observation" and (not choices.only or only.match(node)):
+            verdicts[node.key] = _decide(node, store, addresses, history, choices, rerun.match(node), builds)
+    needed = _needed_builds(builds, [v for v in verdicts.values() if v.action in (Action.RUN, Action.STALE)])
+    rerun_builds = [n for n in builds.values() if choices.rerun and rerun.match(n)]
+    for key in {**dict.fromkeys(needed), **{n.key: None for n in rerun_builds}}:
+        forced = rerun.match(builds[key]) if choices.rerun else False
+        verdicts[key] = _decide(builds[key], store, addresses, history, choices, forced, builds)
+    planned = tuple(verdicts[key] for key in compiled.nodes if key in verdicts)
+    counts = {action: sum(p.action is action for p in planned) for action in Action}
+    return Plan(compiled, store, planned, tuple(sorted(only.unused | rerun.unused)), counts)
+
+
+def _needed_builds(builds: Mapping[str, Node], work: Sequence[Planned]) -> list[str]:
+    """Builds that the work reads, and what these read in turn; in order."""
+    needed: set[str] = set()
+    todo = [key for planned in work for key in planned.node.requires]
+    while todo:
+        key = todo.pop()
+        if key not in needed:
+            needed.add(key)
+            todo.extend(builds[key].requires)
+    return [key for key in builds if key in needed]
+
+
+def _decide(
+    node: Node,
+    store: Store,
+    addresses: _Addresses,
+    history: History,
+    choices: Choices,
+    forced: bool,
+    builds: Mapping[str, Node],
+) -> Planned:
+    shelf = store.shelf(node.kind)
+    directory = shelf.find(node.key)
+    stored = Stored(directory) if directory is not None else None
+    record = stored.record if stored is not None else None
+    if forced:
+        return Planned(node, Action.RUN, "asked for by --rerun", history.cost(node))
+    if stored is None or record is None or record.state.retried or record.key != node.key:
+        gate = _closed(node, store, builds)
+        if gate is not None:
+            return Planned(node, Action.SKIP, gate)
+        action, reason = _fresh(node, record, stored, addresses)
+        return Planned(node, action, reason, history.cost(node))
+    if record.state in (State.TIMEOUT, State.OUT_OF_MEMORY):
+        action, reason = _limited(node, record, stored, choices)
+        return Planned(node, action, reason, history.cost(node))
+    action, reason = _finished(node, record, stored, choices)
+    return Planned(node, action, reason, history.cost(node) if action.works else Cost())
+
+
+def _fresh(node: Node, record: RunRecord | None, stored: Stored | None, addresses: _Addresses) -> tuple[Action, str]:
+    """A node without a result of its own."""
+    if record is not None and record.state in (State.FAILED, State.CANCELLED, State.LOST):
+        return Action.RUN, f"{record.state} before: {record.reason or 'no reason given'}"
+    if record is not None and record.state.retried:
+        return Action.RUN, f"not finished: {record.state}"
+    if stored is not None and stored.attempt:
+        return Action.RUN, f"not finished: attempt {stored.attempt} left no record"
+    changed = addresses.changes(node)
+    if changed is not None:
+        return Action.STALE, changed
+    return Action.RUN, "new"
+
+
+def _limited(node: Node, record: RunRecord, stored: Stored, choices: Choices) -> tuple[Action, str]:
+    """It ran into a limit: worth another try only if the limit is wider now."""
+    document = stored.node or {}
+    before = Resources(**document["resources"]) if "resources" in document else node.resources
+    if choices.retry:
+        return Action.RUN, f"{record.state} before; --retry"
+    grew = node.resources.timeout > before.timeout if record.state is State.TIMEOUT else None
+    if grew or (grew is None and node.resources.memory > before.memory):
+        return Action.RUN, f"{record.state} before; it is granted more now"
+    return Action.KEEP, f"{record.state} before: {record.reason or ''}; raise its limit, or use --retry"
+
+
+def _finished(node: Node, record: RunRecord, stored: Stored, choices: Choices) -> tuple[Action, str]:
+    if node.kind == "build":
+        return Action.REUSE, "made before"
+    failed = [e for e in record.entries.values() if not e.state.done]
+    if failed and choices.retry:
+        return Action.RUN, f"{len(failed)} of {len(record.entries)} entries failed before; --retry"
+    if record.state is State.OK:
+        reason = _unscored(node, record, stored)
+        if reason is not None:
+            return Action.RESCORE, reason
+    if failed:
+        return Action.REUSE, f"finished; {len(failed)} of {len(record.entries)} entries failed (--retry measures again)"
+    return Action.REUSE, "finished" if record.state is State.OK else f"skipped: {record.reason}"
+
+
+def _unscored(node: Node, record: RunRecord, stored: Stored) -> str | None:
+    """Why scores are missing, in words."""
+    scores = stored.scores
+    missing = [
+        m
+        for m in node.document["metrics"]
+        if (e := record.entries.get(m["entry"])) is not None
+        and e.state is State.OK
+        and (m["score_key"] not in scores or scores[m["score_key"]].state is not State.OK)
+    ]
+    if not missing:
+        return None
+    failed = [scores[m["score_key"]].reason for m in missing if m["score_key"] in scores]
+    names = ", ".join(sorted({m["metric"]["use"] for m in missing}))
+    return f"scoring failed before: {failed[0]}" if failed else f"{names} changed or new"
+
+
+def _closed(node: Node, store: Store, builds: Mapping[str, Node]) -> str | None:
+    """A single run or build does not start behind a closed gate; a joint run does, without the entry."""
+    if node.kind == "observation" and node.document["shape"] != "single":
+        return None
+    why = blocked(node.requires, store, builds, gates_only=True)
+    return why[0] if why is not None else None
+
+
+def blocked(
+    requires: Sequence[str], store: Store, builds: Mapping[str, Node], gates_only: bool = False
+) -> tuple[str, bool] | None:
+    """Why what reads these builds cannot run, and whether a closed gate is the reason. None if it can, or may yet."""
+    for key in requires:
+        node = builds.get(key)
+        if node is None:
+            continue
+        directory = store.builds.find(key)
+        record = Stored(directory).record if directory is not None else None
+        if record is not None and record.state is State.OK:
+            shut = closed_gate(node.gate, record.measured)
+            if shut is not None:
+                return f"gate {node.name}: {shut}", True
+        elif record is not None and not gates_only:
+            return f"upstream {node.name}: {record.reason or record.state}", False
+        deeper = blocked(node.requires, store, builds, gates_only)
+        if deeper is not None:
+            return deeper
+    return None
+
+
+class _Addresses:
+    """Earlier records by address; read once, when a node is found to have no record of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, str, str], Mapping[str, Any]] | None = None
+
+    def changes(self, node: Node) -> str | None:
+        """What differs from the record that stands at one of this node's addresses; None if none does."""
+        if self._known is None:
+            self._known = {}
+            for kind in ("build", "observation"):
+                for address in _finished_addresses(kind, self._store.shelf(kind)):
+                    self._known[kind, address["study"], address["label"]] = address
+        for address in node.document["addresses"]:
+            before = self._known.get((node.kind, address["study"], address["label"]))
+            if before is not None:
+                return "; ".join(differences(before, address)) or "the harness's own records changed"
+        return None
+
+
+def _finished_addresses(kind: str, shelf: Shelf) -> Iterator[Mapping[str, Any]]:
+    found = [s for s in shelf.records() if s.record is not None and s.record.state is State.OK]
+    for stored in sorted(found, key=lambda s: s.record.started if s.record else ""):
+        yield from (stored.node or {}).get("addresses", ())
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Which parts changed between two records of one address, in words."""
+    for part, changed in (("sources", "changed"), ("settings", "parameters changed")):
+        old, new = before.get(part, {}), after.get(part, {})
+        for name in sorted({*old, *new}):
+            if name not in old:
+                yield f"{name} added"
+            elif name not in new:
+                yield f"{name} removed"
+            elif old[name] != new[name]:
+                yield f"{name} {changed}" if name != "machine" else f"another machine: {old[name]} before"
