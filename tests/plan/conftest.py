@@ -113,7 +113,7 @@ class Code:
 
     def __call__(self, module: str) -> dict[str, str]:
         file = module.partition(":")[0].replace(".", "/") + ".py"
-        return {file: f"{file} v{self.edited.get(file, 0)}", "toy/protocol.py": f"p{self.edited.get('toy/protocol.py')}"}
+        return {f: f"v{self.edited.get(f, 0)} of {f}" for f in (file, "toy/protocol.py")}
 
 
 @pytest.fixture

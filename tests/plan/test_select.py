@@ -7,7 +7,9 @@ import pytest
 from harness.plan.node import Node
 from harness.plan.select import Patterns, split_patterns
 
-NODE = Node("observation", "k" * 64, "latency-context=8", {}, labels={"e1": (("gqa[kv_heads=2]", "latency[context=8]"),)})
+NODE = Node(
+    "observation", "k" * 64, "latency-context=8", {}, labels={"e1": (("gqa[kv_heads=2]", "latency[context=8]"),)}
+)
 
 
 @pytest.mark.parametrize(
