@@ -22,6 +22,9 @@ from harness.contract import Json
 
 SCHEMA_VERSION = 1
 
+NO_SAMPLES = "0 samples"
+"""Reason of a run that was skipped because its data were empty: nobody declared that."""
+
 
 class State(StrEnum):
     """How a node, an entry of a joint run, or a score stands."""
