@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.plan.compile import Compiled, compile_study
-from harness.plan.decide import Choices, Plan, blocked, decide
+from harness.plan.decide import Action, Choices, Plan, Planned, blocked, decide
 from harness.plan.parts import Sources
 from harness.plan.select import split_patterns
 from harness.results.collect import collect
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from harness.assets.fetch import Fetched
-    from harness.execution.drive import Listener, Outcome
-    from harness.execution.executor import Executor
+    from harness.execution.drive import Listener, Outcome, Step
+    from harness.execution.executor import Executor, Mode
     from harness.leaderboard.table import Leaderboard
 
 
@@ -94,12 +94,12 @@ def run(
 
     ``executor``: the local one with ``jobs`` slots by default. Failures are in the result, not raised.
     """
-    from harness.execution.drive import Step, drive
+    from harness.execution.drive import drive
     from harness.execution.local import LocalExecutor
     from harness.execution.progress import QuietListener
 
     todo = study if isinstance(study, Plan) else plan(study, results=results, only=only, rerun=rerun, retry=retry)
-    steps = [Step(p.node, "score" if p.action.value == "re-score" else "run", p.cost.seconds) for p in todo.work]
+    steps = [_step(planned, todo) for planned in todo.work]
     executor = executor or LocalExecutor(jobs)
     try:
         outcome = drive(steps, todo.store, executor, listener or QuietListener())
@@ -107,6 +107,18 @@ def run(
         executor.close()
     fresh = Store(todo.store.root, todo.store.study)
     return Result(todo, outcome, leaderboard(todo.compiled, fresh))
+
+
+def _step(planned: Planned, todo: Plan) -> Step:
+    from harness.execution.drive import Step
+
+    skips = {}
+    for key in planned.node.requires:  # a joint run leaves out what stands behind a closed gate
+        why = blocked([key], todo.store, todo.compiled.nodes, gates_only=True)
+        if why is not None:
+            skips[key] = why[0]
+    mode: Mode = "score" if planned.action is Action.RESCORE else "run"
+    return Step(planned.node, mode, planned.cost.seconds, planned.again, skips)
 
 
 def table(study: Study, *, results: str | Path | None = None) -> Leaderboard:
@@ -125,8 +137,7 @@ def scores(compiled: Compiled, store: Store) -> list[Score]:
     """Every score that the study asks for, missing and failed ones included."""
     from harness.results.values import read_arrays
 
-    builds = {key: node for key, node in compiled.nodes.items() if node.kind == "build"}
-    return collect(compiled.wanted, store, lambda keys: blocked(keys, store, builds), read_arrays)
+    return collect(compiled.wanted, store, lambda keys: blocked(keys, store, compiled.nodes), read_arrays)
 
 
 def samples(study: Study, *, results: str | Path | None = None, only: Sequence[str] = ()) -> pd.DataFrame:
@@ -181,7 +192,7 @@ def asset_references(study: Study) -> list[str]:
 
 
 def fetch(study: Study) -> list[Fetched]:
-    """Get every asset that the study needs into the cache. Raises AssetError where one cannot be had."""
+    """Get every asset that the study needs into the cache; what could not be had says why in ``error``."""
     from harness.assets.fetch import fetch_all
 
     return fetch_all(asset_references(study))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from harness.cli import options
 
@@ -13,14 +14,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from harness import api
+    from harness.assets.fetch import fetch_all
 
     studies = [options.study(arguments, spec) for spec in arguments.spec]
-    references = list(dict.fromkeys(r for study in studies for r in api.asset_references(study)))
-    if not references:
+    references = dict.fromkeys(r for study in studies for r in api.asset_references(study))
+    fetched = fetch_all(references)
+    for asset in fetched:
+        if asset.path is None:
+            print(f"harness: {asset.error}", file=sys.stderr)
+        else:
+            how = "fetched" if asset.downloaded else "already there"
+            print(f"{asset.reference}: {how}, {asset.size / 1e6:.1f} MB{', ' if asset.note else ''}{asset.note}")
+    if not fetched:
         print("no assets needed")
-    for reference in references:
-        from harness.assets.fetch import fetch_all
-
-        for fetched in fetch_all([reference]):
-            print(f"{reference}: {fetched.path}")
-    return 0
+    return 1 if any(asset.path is None for asset in fetched) else 0

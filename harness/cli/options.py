@@ -13,8 +13,8 @@ def add_spec(parser: argparse.ArgumentParser, many: bool = True) -> None:
     parser.add_argument("spec", nargs="+" if many else 1, type=Path, metavar="SPEC", help="a study's YAML file")
     parser.add_argument("--profile", help="profile of the spec (default: laptop, where the spec has it)")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="change a value of the spec")
-    parser.add_argument("--seeds", type=_count, metavar="N", help="number of seeds instead of the spec's")
-    parser.add_argument("--limit", type=_count, metavar="N", help="use N items at most; part of the runs' keys")
+    parser.add_argument("--seeds", type=count, metavar="N", help="number of seeds instead of the spec's")
+    parser.add_argument("--limit", type=count, metavar="N", help="use N items at most; part of the runs' keys")
     parser.add_argument("--no-code", action="store_true", help="refuse adapters taken straight from files")
 
 
@@ -52,7 +52,7 @@ def study(arguments: argparse.Namespace, spec: Path) -> Study:
     )
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     try:
         number = int(text)
     except ValueError:

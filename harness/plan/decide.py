@@ -12,7 +12,7 @@ from harness.plan.cost import Cost, History
 from harness.plan.node import Node
 from harness.plan.select import Patterns
 from harness.results.gate import closed_gate
-from harness.results.record import RunRecord, State
+from harness.results.record import NO_SAMPLES, RunRecord, State
 from harness.results.store import Shelf, Store, Stored
 from harness.spec.study import Resources
 
@@ -34,12 +34,23 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Planned:
-    """One node and what happens to it. ``differences``: library versions that differ from now, for reused records."""
+    """One node and what happens to it.
+
+    ``again``: it is run although a finished record is there. ``incomplete``: it is reused, but something in it
+    failed or came to nothing, which the exit status tells.
+    """
 
     node: Node
     action: Action
     reason: str
     cost: Cost = Cost()
+    again: bool = False
+    incomplete: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Not finished as the study wants it."""
+        return self.action is not Action.REUSE or self.incomplete
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,7 @@ def _decide(
     stored = Stored(directory) if directory is not None else None
     record = stored.record if stored is not None else None
     if forced:
-        return Planned(node, Action.RUN, "asked for by --rerun", history.cost(node))
+        return Planned(node, Action.RUN, "asked for by --rerun", history.cost(node), again=True)
     if stored is None or record is None or record.state.retried or record.key != node.key:
         gate = _closed(node, store, builds)
         if gate is not None:
@@ -121,9 +132,17 @@ def _decide(
         return Planned(node, action, reason, history.cost(node))
     if record.state in (State.TIMEOUT, State.OUT_OF_MEMORY):
         action, reason = _limited(node, record, stored, choices)
-        return Planned(node, action, reason, history.cost(node))
+        return Planned(node, action, reason, history.cost(node), again=True)
     action, reason = _finished(node, record, stored, choices)
-    return Planned(node, action, reason, history.cost(node) if action.works else Cost())
+    failed = any(not entry.state.done for entry in record.entries.values())
+    return Planned(
+        node,
+        action,
+        reason,
+        history.cost(node) if action.works else Cost(),
+        again=action is Action.RUN,
+        incomplete=failed or record.reason == NO_SAMPLES,
+    )
 
 
 def _fresh(node: Node, record: RunRecord | None, stored: Stored | None, addresses: _Addresses) -> tuple[Action, str]:
