@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from harness.cli import options
 
@@ -25,5 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "terminal":
             terminal.write(board)
         else:
-            print((json if arguments.format == "json" else markdown).render(board), end="")
+            text = (json if arguments.format == "json" else markdown).render(board)
+            sys.stdout.buffer.write(text.encode("utf-8"))  # files, whatever the locale
     return 0

@@ -1,0 +1,1 @@
+"""Leaderboards as text: terminal, Markdown, JSON."""
