@@ -100,9 +100,10 @@ def run(
 
     todo = study if isinstance(study, Plan) else plan(study, results=results, only=only, rerun=rerun, retry=retry)
     steps = [_step(planned, todo) for planned in todo.work]
-    executor = executor or LocalExecutor(jobs)
+    listener = listener or QuietListener()
+    executor = executor or LocalExecutor(jobs, say=listener.message)
     try:
-        outcome = drive(steps, todo.store, executor, listener or QuietListener())
+        outcome = drive(steps, todo.store, executor, listener)
     finally:
         executor.close()
     fresh = Store(todo.store.root, todo.store.study)

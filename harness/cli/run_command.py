@@ -11,6 +11,7 @@ from harness.cli import options
 from harness.cli.plan_command import complain_about_patterns
 
 if TYPE_CHECKING:
+    from harness.execution.drive import Listener
     from harness.execution.executor import Executor
     from harness.plan.decide import Plan
 
@@ -47,21 +48,21 @@ def _run(spec: Path, arguments: argparse.Namespace) -> int:
         print(f"harness: nothing to run in {spec}: every combination is skipped", file=sys.stderr)
         return 1
     listener = QuietListener() if arguments.quiet else Progress()
-    result = api.run(plan, executor=_executor(arguments), listener=listener)
+    result = api.run(plan, executor=_executor(arguments, listener), listener=listener)
     terminal.write(result.leaderboard)
     if result.outcome.error:
         print(f"harness: stopped: {result.outcome.error}", file=sys.stderr)
     return 130 if result.outcome.interrupted else _report(api.plan(study, **selection))
 
 
-def _executor(arguments: argparse.Namespace) -> Executor:
+def _executor(arguments: argparse.Namespace, listener: Listener) -> Executor:
     if arguments.in_process:
         from harness.execution.inprocess import InProcessExecutor
 
         return InProcessExecutor()
     from harness.execution.local import LocalExecutor
 
-    return LocalExecutor(arguments.jobs)
+    return LocalExecutor(arguments.jobs, say=listener.message)
 
 
 def _report(after: Plan) -> int:

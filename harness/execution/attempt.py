@@ -57,6 +57,9 @@ def begin(step: Step, directory: Path, builds: Shelf, skips: Mapping[str, str]) 
     What earlier attempts left stays until something takes its place. Raises OSError.
     """
     (directory / "attempts").mkdir(parents=True, exist_ok=True)
+    if step.rerun:  # entries that ended an earlier attempt's process are measured again
+        for active in (directory / "attempts").glob("*/active"):
+            active.unlink()
     write_json(directory / "node.json", _document(step.node, builds))
     number = last_attempt(directory) + 1
     attempt = directory / "attempts" / str(number)
@@ -170,22 +173,11 @@ def _active(node: Node, attempt: Path) -> str | None:
 
 def _unscored(node: Node, stored: Stored, record: RunRecord) -> str | None:
     """Why a score of a measured entry is missing; None if none is."""
-    if record.state is not State.OK:
-        return None
     try:
-        scores = stored.scores
+        missing = stored.unscored(node.document.get("metrics", ())) if record.state is State.OK else []
     except ValueError as error:
         return str(error)
-    for metric in node.document.get("metrics", ()):
-        entry = record.entries.get(metric["entry"])
-        if entry is not None and entry.state is not State.OK:
-            continue
-        score = scores.get(metric["score_key"])
-        if score is None:
-            return f"metric {metric['metric']['use']}: no score"
-        if score.state not in (State.OK, State.SKIPPED):
-            return f"metric {metric['metric']['use']}: {score.reason or score.state}"
-    return None
+    return f"metric {missing[0][0]}: {missing[0][1] or 'no score'}" if missing else None
 
 
 def _of_record(

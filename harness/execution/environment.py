@@ -75,13 +75,19 @@ def commit(path: Path) -> Json:
     installation inside somebody's project).
     """
     folder, name = (path, "__init__.py") if path.is_dir() else (path.parent, path.name)
-    if _git(folder, "ls-files", "--error-unmatch", "--", name) is None:
+    if not _tracked(folder, name):
         return "unknown"
-    head = _git(folder, "rev-parse", "HEAD")
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
-    if head is None or changes is None:
+    status = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", ".")
+    lines = (status or "").splitlines()
+    heads = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
+    if not heads or heads[0].startswith("("):  # "(initial)": nothing is committed yet
         return "unknown"
-    return {"commit": head, "dirty": bool(changes)}
+    return {"commit": heads[0], "dirty": any(not line.startswith("#") for line in lines)}
+
+
+@functools.cache
+def _tracked(folder: Path, name: str) -> bool:
+    return _git(folder, "ls-files", "--error-unmatch", "--", name) is not None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -34,7 +34,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a job's process ended. ``state`` OK means: it exited with 0; whether it left a record is the driver's to see."""
+    """How a job's process ended. State OK: it exited with 0; whether it left a record is for the driver to see."""
 
     key: str
     state: State

@@ -76,7 +76,11 @@ def _look_around() -> None:
     if environment is not None:
         environment.distributions()
         environment.cpu_model()
+        environment.commit(Path(__file__).parents[1])
         platform.platform()
+    threads = sys.modules.get("harness.execution.threads")
+    if threads is not None:
+        threads.controller()
 
 
 class _Server:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from contextlib import suppress
+from typing import Any
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -31,6 +33,12 @@ def set_threads(count: int) -> None:
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None:
         pyarrow.set_cpu_count(count)
+    controller().limit(limits=count)
+
+
+@functools.cache
+def controller() -> Any:
+    """Finds the BLAS and OpenMP libraries that are loaded now (14 ms); later ones read the variables above."""
     import threadpoolctl  # type: ignore[import-untyped]
 
-    threadpoolctl.threadpool_limits(limits=count)
+    return threadpoolctl.ThreadpoolController()

@@ -178,7 +178,7 @@ def _finished(node: Node, record: RunRecord, stored: Stored, choices: Choices) -
     if failed and choices.retry:
         return Action.RUN, f"{len(failed)} of {len(record.entries)} entries failed before; --retry"
     if record.state is State.OK:
-        reason = _unscored(node, record, stored)
+        reason = _unscored(node, stored)
         if reason is not None:
             return Action.RESCORE, reason
     if failed:
@@ -186,21 +186,13 @@ def _finished(node: Node, record: RunRecord, stored: Stored, choices: Choices) -
     return Action.REUSE, "finished" if record.state is State.OK else f"skipped: {record.reason}"
 
 
-def _unscored(node: Node, record: RunRecord, stored: Stored) -> str | None:
+def _unscored(node: Node, stored: Stored) -> str | None:
     """Why scores are missing, in words."""
-    scores = stored.scores
-    missing = [
-        m
-        for m in node.document["metrics"]
-        if (e := record.entries.get(m["entry"])) is not None
-        and e.state is State.OK
-        and (m["score_key"] not in scores or scores[m["score_key"]].state is not State.OK)
-    ]
-    if not missing:
-        return None
-    failed = [scores[m["score_key"]].reason for m in missing if m["score_key"] in scores]
-    names = ", ".join(sorted({m["metric"]["use"] for m in missing}))
-    return f"scoring failed before: {failed[0]}" if failed else f"{names} changed or new"
+    missing = stored.unscored(node.document["metrics"])
+    failed = [reason for _, reason in missing if reason is not None]
+    if failed:
+        return f"scoring failed before: {failed[0]}"
+    return f"{', '.join(sorted({name for name, _ in missing}))} changed or new" if missing else None
 
 
 def _closed(node: Node, store: Store, builds: Mapping[str, Node]) -> str | None:

@@ -277,7 +277,7 @@ def override(defaults: Resources, stated: Mapping[str, Any] | None) -> Resources
 
 def slug(label: str, limit: int = 90) -> str:
     """A label as a file name: ASCII, recognisable, at most ``limit`` characters; the key makes it unique."""
-    return _BETWEEN.sub("-", _FOREIGN.sub("-", label)).strip("-.")[:limit] or "node"
+    return _BETWEEN.sub("-", _FOREIGN.sub("-", label.replace("]", ""))).strip("-.")[:limit] or "node"
 
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=+-]")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.results.files import RecordError, last_attempt, read_json
-from harness.results.record import RunRecord, ScoreRecord
+from harness.results.record import RunRecord, ScoreRecord, State
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,24 @@ class Stored:
         """``scores.json`` by score key; empty where it is missing."""
         document = _maybe(self.directory / "scores.json") or {}
         return {key: ScoreRecord.from_json(value) for key, value in document.items()}
+
+    def unscored(self, metrics: Iterable[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+        """Of the ``metrics`` of a node.json, those of measured entries that have no value: name, and why it failed.
+
+        Raises ValueError where ``scores.json`` is of another shape.
+        """
+        entries = self.record.entries if self.record is not None else {}
+        missing: list[tuple[str, str | None]] = []
+        for metric in metrics:
+            entry = entries.get(metric["entry"])
+            if entry is not None and entry.state is not State.OK:
+                continue
+            score = self.scores.get(metric["score_key"])
+            if score is None:
+                missing.append((metric["metric"]["use"], None))
+            elif score.state not in (State.OK, State.SKIPPED):
+                missing.append((metric["metric"]["use"], score.reason or str(score.state)))
+        return missing
 
     @property
     def attempt(self) -> int:

@@ -22,6 +22,9 @@ class Resources:
     memory: int = 2 * 2**30
     timeout: float = 600.0
 
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
     def at_least(self, other: Resources) -> Resources:
         """The larger of each."""
         return Resources(
@@ -60,7 +63,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class EvaluationCell:
-    """An evaluation at one point of its matrix, joint axes included. ``label``: "latency[context=1024|tensor_parallel=4]".
+    """An evaluation at one point of its matrix, joint axes included. ``label``: "latency[context=8|tensor_parallel=4]".
 
     ``cell`` holds the axis values (they are in ``use.params`` too); ``metrics`` are what it is scored with.
     """
@@ -88,7 +91,7 @@ class Skip:
 class Expectation:
     """What a claim expects.
 
-    ``kind``: equals | ratio | difference | order | equivalence | monotone | every_seed. ``op`` and ``value``: for
+    ``kind``: equals | ratio | difference | order | equivalence. ``op`` and ``value``: for
     ratio and difference, as in ">= 2.8". ``margin``: equivalence, relative ("2%" is 0.02) where ``relative``.
     ``order``: method labels, best first. ``text``: as it stood in the spec.
     """

@@ -164,6 +164,7 @@ def test_a_build_given_itself_is_an_error(study, row, cell, sources):
         ("perplexity.mlra-4.s0", "perplexity.mlra-4.s0"),
         ("größe[x=1|y=a--b]", "gr-e-x=1-y=a-b"),
         ("漢字", "node"),
+        ("cache[x=1].mla", "cache-x=1.mla"),
         ("a/../b", "a-..-b"),
     ],
 )
