@@ -142,7 +142,7 @@ class Results:
         self.study = study
         self._scores: dict[object, dict[int | None, Score]] = {}
         self._groups: dict[object, Group] = {}
-        unseeded: set[str] = set()
+        self._seeds: dict[str, set[int | None]] = {}
         for score in scores:
             place = (score.method, score.evaluation, freeze(score.cell), score.metric)
             seeds = self._scores.setdefault(place, {})
@@ -150,15 +150,19 @@ class Results:
                 where = f"{score.method}, {score.evaluation}.{score.metric} {dict(score.cell)}, seed {score.seed}"
                 raise ValueError(f"two scores for {where}: expected one")
             seeds[score.seed] = score
-            if score.seed is None:
-                unseeded.add(score.evaluation)
-        self._unseeded = unseeded
+            self._seeds.setdefault(score.evaluation, set()).add(score.seed)
 
     def seeds(self, cell: EvaluationCell) -> tuple[int | None, ...]:
-        """The seeds planned for an evaluation: ``(None,)`` where it runs once."""
+        """The seeds planned for an evaluation: ``(None,)`` where it runs once, unless a build that it reads has some.
+
+        A declared skip has no seed, and says nothing of its rivals'.
+        """
         adapter = self.study.adapters[cell.use.use]
-        once = cell.name in self._unseeded or adapter.deterministic or adapter.shape == "timed"
-        return (None,) if once else self.study.seeds
+        seen = self._seeds.get(cell.name, set())
+        seeded = tuple(seed for seed in self.study.seeds if seed in seen)
+        if adapter.deterministic or adapter.shape == "timed":
+            return seeded or (None,)
+        return (None,) if seen == {None} else self.study.seeds
 
     def group(self, row: MethodRow, cell: EvaluationCell, metric: str) -> Group:
         """Never fails for a row, cell and metric of the study: what is absent is a group in the state missing."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -115,6 +117,24 @@ def test_declared_skips_cover_names_labels_and_axes(lab):
     found = {(c.method, c.cell["size"]): (c.state, c.reason) for _, c in board.cells()}
     assert found["theirs", 2] == (CellState.SKIPPED, "too large")
     assert found["theirs", 1] == found["ours", 2] == (CellState.MISSING, "not run yet")
+
+
+def test_a_skipped_row_without_seed_hides_no_seeds_of_its_rivals(lab):
+    scores = [lab.score("ours", "task.accuracy", 1.0 + s, seed=s) for s in range(3)]
+    scores.append(lab.score("theirs", "task.accuracy", seed=None, state=State.SKIPPED))
+    found = by_method(build(lab.one_metric(skips=(Skip({"method": "theirs"}, "too large"),)), scores))
+    assert (found["ours"].state, found["ours"].n) == (CellState.OK, 3)
+    assert (found["theirs"].state, found["theirs"].reason) == (CellState.SKIPPED, "too large")
+
+
+def test_a_deterministic_evaluation_of_seeded_builds_has_their_seeds(lab):
+    scores = [lab.score("ours", "task.accuracy", 1.0, seed=s) for s in range(3)]
+    study = lab.one_metric()
+    adapters = dict(study.adapters)
+    name = study.evaluations[0].use.use
+    adapters[name] = replace(adapters[name], deterministic=True)
+    cell = by_method(build(replace(study, adapters=adapters), scores))["ours"]
+    assert (cell.state, cell.n) == (CellState.OK, 3)
 
 
 def test_seeds_that_are_not_planned_are_left_aside(lab):
