@@ -19,7 +19,7 @@ from pathlib import Path
 from harness.execution.drive import Step, drive
 from harness.execution.local import LocalExecutor
 from harness.execution.progress import QuietListener
-from harness.plan.node import Node
+from harness.planning.node import Node
 from harness.results.files import digest
 from harness.results.record import State
 from harness.results.store import Store

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.plan.compile import Compiled, compile_study
-from harness.plan.decide import Action, Choices, Plan, Planned, blocked, decide
-from harness.plan.parts import Sources
-from harness.plan.select import split_patterns
+from harness.planning.compile import Compiled, compile_study
+from harness.planning.decide import Action, Choices, Plan, Planned, blocked, decide
+from harness.planning.parts import Sources
+from harness.planning.select import split_patterns
 from harness.results.collect import collect
 from harness.results.score import Score
 from harness.results.store import Store
@@ -61,7 +61,7 @@ def compiled(study: Study) -> Compiled:
     """All builds and runs of a study. Raises PlanError and AssetError."""
     from harness.assets import revision
     from harness.execution.environment import site_fingerprint
-    from harness.plan.digest import code_parts
+    from harness.planning.digest import code_parts
 
     return compile_study(study, Sources(code_parts, revision), site_fingerprint())
 

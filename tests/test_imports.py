@@ -23,14 +23,14 @@ PURE = {
 }
 """Types, and functions of their arguments alone: anyone in the engine may import them."""
 
-ENGINE = {"spec", "plan", "execution", "results", "leaderboard", "publish", "assets"}
+ENGINE = {"spec", "planning", "execution", "results", "leaderboard", "publish", "assets"}
 
 ALLOWED: Mapping[str, set[str]] = {
     "cli": {"cli", *ENGINE},
     "publish": {"publish", "results", "spec"},
     "leaderboard": {"leaderboard", "results", "spec"},
-    "execution": {"execution", "plan", "results", "spec", "assets"},
-    "plan": {"plan", "spec", "results"},
+    "execution": {"execution", "planning", "results", "spec", "assets"},
+    "planning": {"planning", "spec", "results"},
     "results": {"results"},
     "assets": {"assets"},
     "spec": {"spec"},
@@ -124,16 +124,16 @@ def test_every_package_stands_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("harness.plan.compile", "import harness.tracks.decoding.layout"),
+        ("harness.planning.compile", "import harness.tracks.decoding.layout"),
         ("harness.execution.worker", "def f():\n    from methods.decoding import mla"),
         ("harness.cli.main", "from harness import tracks"),
         ("harness.spec.load", "from ..plan import compile"),
-        ("harness.spec.load", "from harness.plan.digest import code_digest"),
+        ("harness.spec.load", "from harness.planning.digest import code_digest"),
         ("harness.spec.load", "from harness.results import store"),
         ("harness.results.scan", "from harness.spec import load"),
         ("harness.assets.fetch", "import harness.spec"),
         ("harness.leaderboard.table", "from harness.execution import executor"),
-        ("harness.leaderboard.table", "if TYPE_CHECKING:\n    from harness.plan.node import Node"),
+        ("harness.leaderboard.table", "if TYPE_CHECKING:\n    from harness.planning.node import Node"),
         ("harness.leaderboard.table", "from harness import run"),
         ("harness.contract", "from harness.spec.adapter import Adapter"),
         ("harness.tracks.decoding.layout", "from harness.spec.adapter import Adapter"),
@@ -155,12 +155,12 @@ def test_the_checker_finds_what_is_forbidden(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("harness.cli.run_command", "from harness.execution import local\nfrom harness.leaderboard.table import build"),
-        ("harness.api", "import harness.plan.compile"),
+        ("harness.api", "import harness.planning.compile"),
         (
             "harness.execution.worker",
             "import harness\nfrom harness import __version__, contract\nfrom harness.assets import fetch",
         ),
-        ("harness.plan.compile", "from harness.spec.study import Study"),
+        ("harness.planning.compile", "from harness.spec.study import Study"),
         ("harness.results.scan", "from harness.spec.adapter import Adapter\nfrom . import files"),
         ("harness.spec.load", "from harness.results.files import digest\nimport numpy, json"),
         ("harness.assets.fetch", "from harness.results.files import replacing"),
@@ -174,7 +174,7 @@ def test_the_checker_lets_the_rest_pass(module: str, source: str) -> None:
 
 def test_the_start_is_light() -> None:
     """All modules of these packages together load no torch, pandas or scipy."""
-    light = {"cli", "spec", "plan", "results", "leaderboard"}
+    light = {"cli", "spec", "planning", "results", "leaderboard"}
     names = [m for m, _ in modules() if package_of(m) in light and not m.endswith("__main__")]
     assert len(names) > 20
     program = (

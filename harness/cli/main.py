@@ -63,8 +63,8 @@ def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
 
 def _is_users(error: Exception) -> bool:
     from harness.assets import AssetError
-    from harness.plan.digest import DigestError
-    from harness.plan.parts import PlanError
+    from harness.planning.digest import DigestError
+    from harness.planning.parts import PlanError
     from harness.results.files import RecordError
     from harness.spec.describe import DescribeError
     from harness.spec.errors import SpecErrors

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli import options
 
 if TYPE_CHECKING:
-    from harness.plan.decide import Plan, Planned
+    from harness.planning.decide import Plan, Planned
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def complain_about_patterns(plan: Plan) -> None:
 
 def describe(plan: Plan, everything: bool = False) -> list[str]:
     """The plan as lines of text: a summary, then each node that is not simply reused."""
-    from harness.plan.decide import Action
+    from harness.planning.decide import Action
 
     study = plan.compiled.study
     profile = f", profile {study.profile}" if study.profile else ""

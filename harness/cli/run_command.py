@@ -13,7 +13,7 @@ from harness.cli.plan_command import complain_about_patterns
 if TYPE_CHECKING:
     from harness.execution.drive import Listener
     from harness.execution.executor import Executor
-    from harness.plan.decide import Plan
+    from harness.planning.decide import Plan
 
 SHOWN = 12
 """Open nodes that are named at the end."""

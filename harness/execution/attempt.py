@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.execution.executor import Mode, Verdict
 from harness.execution.log import last_lines
-from harness.plan.node import Node
+from harness.planning.node import Node
 from harness.results.files import last_attempt, write_json
 from harness.results.record import EntryState, RunRecord, State
 from harness.results.store import Shelf, Stored

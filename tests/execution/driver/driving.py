@@ -21,7 +21,7 @@ from harness.execution.hostlock import HostLock
 from harness.execution.local import LocalExecutor
 from harness.execution.process import snapshot
 from harness.execution.slots import Slots
-from harness.plan.node import Node
+from harness.planning.node import Node
 from harness.results.files import digest, read_json, write_json
 from harness.results.record import RunRecord, State
 from harness.results.store import Store, Stored

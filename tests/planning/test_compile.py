@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.plan.compile import Compiled, compile_study, skipped
-from harness.plan.parts import PlanError, Sources, slug
+from harness.planning.compile import Compiled, compile_study, skipped
+from harness.planning.parts import PlanError, Sources, slug
 from harness.spec.study import Resources, Skip, Use
 
 WORDS = Use("toy.words", {"size": 10})

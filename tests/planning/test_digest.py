@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.digest import DigestError, code_digest, code_parts
+from harness.planning.digest import DigestError, code_digest, code_parts
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.plan.compile import compile_study
-from harness.plan.decide import Action, Choices, Plan, blocked, decide
+from harness.planning.compile import compile_study
+from harness.planning.decide import Action, Choices, Plan, blocked, decide
 from harness.results.record import EntryState, State
 from harness.spec.study import Resources, Use
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.contract import CONTRACT_VERSION
-from harness.plan.node import Node
+from harness.planning.node import Node
 from harness.results.files import canonical
 from harness.results.record import SCHEMA_VERSION
 from harness.spec.adapter import Adapter, Parameter

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.plan.canonical import Import, read_source
+from harness.planning.canonical import Import, read_source
 from harness.results.files import digest
 
 OURS = frozenset({"harness", "methods"})

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
 
-from harness.plan.node import Node
+from harness.planning.node import Node
 from harness.results.record import State
 from harness.results.store import Shelf
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.plan.canonical import canonical_source, canonical_tree, read_source
+from harness.planning.canonical import canonical_source, canonical_tree, read_source
 
 EVERY_SYNTAX = (Path(__file__).parent / "every_syntax.txt").read_bytes()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.plan.node import Node
-from harness.plan.select import Patterns, split_patterns
+from harness.planning.node import Node
+from harness.planning.select import Patterns, split_patterns
 
 NODE = Node(
     "observation", "k" * 64, "latency-context=8", {}, labels={"e1": (("gqa[kv_heads=2]", "latency[context=8]"),)}

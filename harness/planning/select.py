@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from harness.plan.node import Node
+from harness.planning.node import Node
 
 
 def split_patterns(values: Iterable[str]) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from harness.plan.compile import Compiled
-from harness.plan.cost import Cost, History
-from harness.plan.node import Node
-from harness.plan.select import Patterns
+from harness.planning.compile import Compiled
+from harness.planning.cost import Cost, History
+from harness.planning.node import Node
+from harness.planning.select import Patterns
 from harness.results.gate import closed_gate
 from harness.results.record import NO_SAMPLES, RunRecord, State
 from harness.results.store import Shelf, Store, Stored

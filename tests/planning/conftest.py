@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.plan.node import Node
-from harness.plan.parts import Sources
+from harness.planning.node import Node
+from harness.planning.parts import Sources
 from harness.results.files import write_json
 from harness.results.record import EntryState, RunRecord, ScoreRecord, State
 from harness.results.store import Store

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.contract import CONTRACT_VERSION, Json
-from harness.plan.node import Node
-from harness.plan.parts import (
+from harness.planning.node import Node
+from harness.planning.parts import (
     VERSIONS,
     Part,
     PlanError,

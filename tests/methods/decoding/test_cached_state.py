@@ -1,0 +1,122 @@
+"""That the counted cache is what decoding reads: all of it, and nothing else of the past."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from harness.contract import NotApplicable
+from harness.tracks.decoding.cache import DeviceCache
+from harness.tracks.decoding.protocol import Shape
+from methods.decoding.gqa import GQA
+from methods.decoding.no_attention import NoAttention
+
+pytestmark = pytest.mark.track_decoding
+
+TABLE = {  # head dimensions per token, layer and device at TP = 1, 2, 4, 8; 64 heads, 8 key/value heads
+    "mha": (128, 64, 32, 16),
+    "mqa": (2, 2, 2, 2),
+    "gqa": (16, 8, 4, 2),
+    "mla": (4.5, 4.5, 4.5, 4.5),
+    "gla-2": (4.5, 2.5, 2.5, 2.5),
+    "gla-4": (4.5, 2.5, 1.5, 1.5),
+    "mlra-2": (4.5, 2.5, 1.5, 1.5),
+    "mlra-4": (4.5, 2.5, 1.5, 1.5),
+}
+PARAMETERS = {  # of one attention layer in millions at d = 3072, h = 24, d_h = 128, norms aside
+    "mha": 37.7,
+    "mqa": 19.7,
+    "mla": 26.1,
+    "gla-2": 20.6,
+    "gla-4": 19.9,
+    "mlra-2": 20.6,
+    "mlra-4": 22.2,
+}
+
+
+def filled(module: Any, x: Any, devices: int) -> tuple[list[Any], list[DeviceCache]]:
+    """Decoders and caches after all tokens but the last."""
+    decoders, caches = module.devices(devices), module.caches(devices, x.shape[0], x.shape[1], x.dtype)
+    for t in range(x.shape[1] - 1):
+        for decoder, cache in zip(decoders, caches, strict=True):
+            decoder.step(x[:, t : t + 1], cache)
+    return decoders, caches
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_table_of_cache_sizes(name: str, kit: Any) -> None:
+    method = GQA(kv_heads=8) if name == "gqa" else kit.methods[name]
+    shape = Shape(8192, 64, 128)
+    layout = method.layout(shape)
+    for devices, expected in zip((1, 2, 4, 8), TABLE[name], strict=True):
+        caches = [DeviceCache(layout, s, 128, 1, 4, torch.bfloat16) for s in layout.shares(64, devices)]
+        assert {c.elements() / 4 / 128 for c in caches} == {expected}
+        assert layout.elements_per_token(devices) == expected
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_of_one_layer(name: str, kit: Any) -> None:
+    with torch.device("meta"):
+        module = kit.methods[name].module(Shape(3072, 24, 128))
+    count = sum(p.numel() for n, p in module.named_parameters() if "norm" not in n)
+    assert round(count / 1e6, 1) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("devices", [1, 4, 8])
+def test_every_counted_number_is_read(method: Any, devices: int, kit: Any) -> None:
+    module = kit.randomised(method.module(kit.shape))
+    x = kit.tokens(batch=1)
+    decoders, caches = filled(module, x, devices)
+    for decoder, cache in zip(decoders, caches, strict=True):
+        assert torch.isfinite(decoder.step(x[:, -1:], copy.deepcopy(cache))).all()
+        for name, tensor in cache.tensors.items():
+            assert tensor[..., : cache.length].numel() == tensor.numel() * cache.length // kit.time
+            for index in range(tensor[0, :, :, 0].numel()):
+                poisoned = copy.deepcopy(cache)
+                piece, feature = divmod(index, tensor.shape[2])
+                poisoned.tensors[name][0, piece, feature, 2] = torch.nan  # of one token
+                assert torch.isnan(decoder.step(x[:, -1:], poisoned)).any(), (name, piece, feature)
+
+
+def test_nothing_else_of_the_past_is_read(method: Any, kit: Any) -> None:
+    """A decoder made afresh, handed the filled parts of the cache alone, gives the very same output."""
+    module = kit.randomised(method.module(kit.shape))
+    x = kit.tokens()
+    decoders, caches = filled(module, x, 4)
+    shares = module.layout.shares(kit.shape.heads, 4)
+    for decoder, cache, share in zip(decoders, caches, shares, strict=True):
+        kept = {name: cache.filled(name).numpy().copy() for name in cache.tensors}
+        expected = decoder.step(x[:, -1:], cache)
+        reborn = DeviceCache(module.layout, share, kit.shape.head_dim, x.shape[0], kit.time, x.dtype)
+        for name, tensor in reborn.tensors.items():
+            tensor.fill_(torch.nan)
+            tensor[..., : kit.time - 1] = torch.from_numpy(kept[name])
+        reborn.length = kit.time - 1
+        garbage = torch.full_like(x[:, -1:], torch.nan)
+        again = (
+            copy.deepcopy(module).device(share).step(torch.where(x[:, -1:] == x[:, -1:], x[:, -1:], garbage), reborn)
+        )
+        assert torch.equal(again, expected)
+
+
+def test_past_tokens_themselves_are_not_kept(method: Any, kit: Any) -> None:
+    module = kit.randomised(method.module(kit.shape))
+    x = kit.tokens()
+    decoders, caches = filled(module, x, 1)
+    twin = copy.deepcopy(caches[0])
+    expected = decoders[0].step(x[:, -1:].clone(), caches[0])
+    last = x[:, -1:].clone()
+    x.fill_(torch.nan)
+    assert torch.equal(decoders[0].step(last, twin), expected)
+
+
+def test_without_attention_there_is_no_cache_and_no_parameter(kit: Any) -> None:
+    module = NoAttention().module(kit.shape)
+    x = kit.tokens()
+    assert not list(module.parameters())
+    assert torch.equal(x + module(x), x)
+    with pytest.raises(NotApplicable):
+        NoAttention().layout(kit.shape)
