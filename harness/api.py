@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +78,20 @@ def plan(
 ) -> Plan:
     """What :func:`run` would do, and why. Raises PlanError."""
     choices = Choices(split_patterns(only), split_patterns(rerun), retry)
-    return decide(compiled(study), Store(results_directory(results), study.name), choices)
+    with _collector_paused():
+        return decide(compiled(study), Store(results_directory(results), study.name), choices)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A plan is many objects that all stay: the cyclic collector would walk them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def run(

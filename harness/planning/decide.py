@@ -86,7 +86,9 @@ def decide(compiled: Compiled, store: Store, choices: Choices = Choices()) -> Pl
     builds = {k: n for k, n in compiled.nodes.items() if n.kind == "build"}
     for node in compiled.nodes.values():
         if node.kind == "observation" and (not choices.only or only.match(node)):
-            verdicts[node.key] = _decide(node, store, addresses, history, choices, rerun.match(node), builds)
+            verdicts[node.key] = _decide(
+                node, store, addresses, history, choices, bool(choices.rerun) and rerun.match(node), builds
+            )
     needed = _needed_builds(builds, [v for v in verdicts.values() if v.action in (Action.RUN, Action.STALE)])
     rerun_builds = [n for n in builds.values() if choices.rerun and rerun.match(n)]
     for key in {**dict.fromkeys(needed), **{n.key: None for n in rerun_builds}}:

@@ -1,0 +1,59 @@
+"""The Python API: the steps of the command line as functions."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.spec.errors import SpecErrors
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    shutil.copytree(Path(__file__).parent / "cli" / "toy", tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "toy.yaml"
+
+
+def test_load_plan_run_table_and_samples(spec):
+    study = harness.load(spec, seeds=1)
+    assert len(harness.plan(study).work) == 3
+    result = harness.run(study)
+    assert result.outcome.counts == {"ok": 3}
+    assert harness.plan(study).work == ()
+    frame = harness.table(study).to_frame()
+    assert set(frame["method"]) == {"mean", "median"}
+    assert frame["estimate"].notna().all()
+    samples = harness.samples(study)
+    assert set(samples["method"]) == {"mean", "median"}
+    assert samples["value"].notna().all()
+    assert len(samples) == 4
+    (judgement,) = result.leaderboard.judgements
+    assert judgement.claim == "same"
+
+
+def test_every_error_at_once(spec):
+    spec.write_text(spec.read_text().replace("seeds: 2", "seeds: two").replace("title:", "titel:"))
+    with pytest.raises(SpecErrors) as caught:
+        harness.load(spec)
+    assert len(caught.value.errors) >= 2
+
+
+def test_assets_are_found_through_default_builds():
+    study = harness.load(Path(__file__).parents[1] / "specs" / "mlra.yaml")
+    from harness import api
+
+    assert api.asset_references(study) == ["text.boolq"]
+
+
+def test_functions_and_packages_do_not_share_names():
+    for name in harness.__all__:
+        assert importlib.util.find_spec(f"harness.{name}") is None
+        assert callable(getattr(harness, name))
+    with pytest.raises(AttributeError):
+        harness.nothing  # noqa: B018
