@@ -66,7 +66,8 @@ def describe(plan: Plan, everything: bool = False) -> list[str]:
 
     study = plan.compiled.study
     profile = f", profile {study.profile}" if study.profile else ""
-    counts = ", ".join(f"{n} to {a}" if a.works else f"{n} {a}" for a, n in plan.counts.items() if n)
+    words = {Action.RUN: "to run", Action.RESCORE: "to re-score", Action.REUSE: "finished"}
+    counts = ", ".join(f"{n} {words.get(a, a)}" for a, n in plan.counts.items() if n)
     lines = [f"{study.name}{profile}: {counts or 'nothing in it'}{_total(plan)}"]
     shown = [p for p in plan.planned if everything or p.action is not Action.REUSE]
     width = min(max((len(p.node.name) for p in shown), default=0), 60)

@@ -44,7 +44,7 @@ def test_its_method_joins_the_table(installed):
     (column,) = board["evaluations"][0]["columns"]
     assert {c["method"]: c["estimate"] for c in column["cells"]} == {"one": 2.0, "two": 0.5}
     again = installed.harness("plan", "third.yaml")
-    assert "2 reuse" in again.stdout
+    assert "2 finished" in again.stdout
 
 
 def test_without_the_package_the_name_is_unknown(workspace):
