@@ -14,7 +14,7 @@ from methods.decoding.no_attention import NoAttention
 
 pytestmark = pytest.mark.track_decoding
 
-SMALL = Size(ffn_multiple=2)
+SMALL = Size(model=64, heads=4, head_dim=16, ffn=176, ffn_multiple=2, window=64)
 PUBLISHED = Size(model=3072, layers=24, heads=24, head_dim=128, ffn=8192, window=2048)
 WIDTHS = {  # feed-forward widths of arXiv 2603.02188
     "mha": 8192,
