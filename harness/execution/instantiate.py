@@ -100,14 +100,17 @@ def _load_file(path: Path) -> types.ModuleType:
         sys.path.insert(0, str(path.parent))  # as for `python path.py`
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it runs
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nor for its siblings
     try:
-        spec.loader.exec_module(module)
+        # Compiled here: cached bytecode is known by second and size alone, and an edit may change neither.
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        sys.dont_write_bytecode = writes
     return module
 
 

@@ -164,7 +164,7 @@ def _keep(key: str, answer: Mapping[str, Any]) -> None:
 def _ask(arguments: Sequence[str]) -> dict[str, Any]:
     """The answer of ``python -m harness.spec.describe``. Raises NotDescribed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path)}
-    command = [sys.executable, "-P", "-m", "harness.spec.describe", *arguments]
+    command = [sys.executable, "-B", "-P", "-m", "harness.spec.describe", *arguments]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, env=environment, check=False

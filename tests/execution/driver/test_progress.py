@@ -75,7 +75,7 @@ def test_every_locale_can_take_it(tmp_path):
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_progress as t; "
         "t.play(t.Progress(sys.stdout)); t.play(t.Progress(sys.stdout, live=True))"
     )
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert "b\\xe4d+\\u6f22\\u5b57[x=1]" in done.stdout.decode("ascii")
