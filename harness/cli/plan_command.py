@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,29 @@ def describe(plan: Plan, everything: bool = False) -> list[str]:
     reasons = Counter(p.reason for p in plan.planned if p.action is Action.REUSE)
     if not everything:
         lines += [f"  {Action.REUSE:<9} {n} node{'s' if n > 1 else ''}: {reason}" for reason, n in reasons.items()]
-    return lines
+    return [*lines, *other_versions(plan)]
+
+
+def other_versions(plan: Plan) -> list[str]:
+    """Libraries of reused records whose version is another one now: recorded and told, but no reason to run again."""
+    seen = Counter(pair for p in plan.planned if p.record is not None for pair in p.record.versions.items())
+    now = {name: _version(name) for name, _ in seen}
+    return [
+        f"  note      {n} finished node{'s' if n > 1 else ''} used {name} {version}; it is {now[name]} now"
+        for (name, version), n in sorted(seen.items())
+        if now[name] not in (version, None)
+    ]
+
+
+def _version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    if name == "python":
+        return platform.python_version()
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _total(plan: Plan) -> str:
@@ -107,6 +130,7 @@ def _json(plan: Plan) -> dict[str, Any]:
         "study": plan.compiled.study.name,
         "profile": plan.compiled.study.profile,
         "counts": {str(action): n for action, n in plan.counts.items()},
+        "notes": [line.removeprefix("  note").strip() for line in other_versions(plan)],
         "nodes": [
             {
                 "name": p.node.name,

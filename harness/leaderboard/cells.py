@@ -101,10 +101,11 @@ def _cell(row: MethodRow, evaluation: EvaluationCell, metric: str, group: Group,
 
 
 def _remarks(groups: Sequence[Group]) -> dict[int, tuple[str, ...]]:
-    """What makes a cell differ from most of its column: hardware, number of items. (Seeds show in its state.)"""
+    """What makes a cell differ from most of its column: hardware, libraries, items. (Seeds show in its state.)"""
     remarks: dict[int, list[str]] = {}
     kinds = (
         ("measured on", [", ".join(g.hardware) for g in groups]),
+        ("made with", _libraries(groups)),
         ("items per seed:", [str(g.items or "") for g in groups]),
     )
     for words, values in kinds:
@@ -116,3 +117,11 @@ def _remarks(groups: Sequence[Group]) -> dict[int, tuple[str, ...]]:
             if value and value != usual:
                 remarks.setdefault(i, []).append(f"{words} {value}, the others: {usual}")
     return {i: tuple(texts) for i, texts in remarks.items()}
+
+
+def _libraries(groups: Sequence[Group]) -> list[str]:
+    """Per group the libraries whose version is not the same everywhere: "torch 2.12"."""
+    versions = [group.versions for group in groups]
+    names = sorted({name for found in versions for name in found})
+    differ = [name for name in names if len({v for found in versions for v in found.get(name, ())}) > 1]
+    return [", ".join(f"{name} {'/'.join(found[name])}" for name in differ if name in found) for found in versions]

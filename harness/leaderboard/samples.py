@@ -121,6 +121,15 @@ class Group:
         return tuple(sorted({s.hardware for s in self.scores if s.hardware and _finite(s)}))
 
     @property
+    def versions(self) -> dict[str, tuple[str, ...]]:
+        """Library -> its versions in the runs behind this cell."""
+        found: dict[str, set[str]] = {}
+        for score in self.scores:
+            for name, version in score.versions.items() if _finite(score) else ():
+                found.setdefault(name, set()).add(version)
+        return {name: tuple(sorted(versions)) for name, versions in found.items()}
+
+    @property
     def gate_closed(self) -> bool:
         return any(s.gate_closed for s in self.scores)
 

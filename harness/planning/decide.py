@@ -37,7 +37,7 @@ class Planned:
     """One node and what happens to it.
 
     ``again``: it is run although a finished record is there. ``incomplete``: it is reused, but something in it
-    failed or came to nothing, which the exit status tells.
+    failed or came to nothing, which the exit status tells. ``record``: what is reused.
     """
 
     node: Node
@@ -46,6 +46,7 @@ class Planned:
     cost: Cost = Cost()
     again: bool = False
     incomplete: bool = False
+    record: RunRecord | None = None
 
     @property
     def open(self) -> bool:
@@ -144,6 +145,7 @@ def _decide(
         history.cost(node) if action.works else Cost(),
         again=action is Action.RUN,
         incomplete=failed or record.reason == NO_SAMPLES,
+        record=record,
     )
 
 

@@ -60,7 +60,6 @@ def _score(want: Wanted, stored: Stored | None, blocked: Blocked, read_arrays: R
         return _plain(want, state, reason, gate_closed=gate)
     found = stored.scores.get(want.score_key)
     state, why = _state(want, record, found)
-    hardware = record.environment.get("cpu") if record.environment else None
     if state is not State.OK or found is None:
         return _plain(want, state, why, stored.directory.name)
     return Score(
@@ -75,7 +74,8 @@ def _score(want: Wanted, stored: Stored | None, blocked: Blocked, read_arrays: R
         found.note or None,
         stored.directory.name,
         partial(read_arrays, stored.directory, want.score_key),
-        str(hardware or ""),
+        str(record.environment.get("cpu") or ""),
+        record.versions,
     )
 
 

@@ -89,6 +89,13 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of Python and of the distributions that the run had imported from."""
+        packages = self.environment.get("packages")
+        found = {name: str(v) for name, v in packages.items()} if isinstance(packages, Mapping) else {}
+        return {"python": str(self.environment["python"]), **found} if "python" in self.environment else found
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

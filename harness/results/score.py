@@ -20,7 +20,8 @@ class Score:
     ``value`` is on the shown scale; ``arrays()`` reads per-item values when asked: "items" (natural logarithms
     where the metric's scale is "log"), "units", "replicates", each only if stored. Scores of one timed or joint
     run share ``run``: their items are paired round by round. State OK with value None means undefined, for the
-    reason given. ``evaluation`` is its name and ``cell`` its axis values; ``method`` is a row's label.
+    reason given. ``evaluation`` is its name and ``cell`` its axis values; ``method`` is a row's label. ``versions``:
+    of Python and of the libraries that were loaded.
     """
 
     method: str
@@ -35,4 +36,5 @@ class Score:
     run: str = ""
     arrays: Callable[[], Mapping[str, np.ndarray]] = field(default=dict, compare=False)
     hardware: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict, compare=False)
     gate_closed: bool = False

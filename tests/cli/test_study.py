@@ -202,6 +202,18 @@ def test_the_recorded_commit_is_not_that_of_the_current_directory(workspace):
     assert f'"harness": "{here}' not in environment
 
 
+def test_other_library_versions_are_told_and_no_reason_to_run(finished):
+    for path in (finished.root / "results/toy/runs").glob("*.mean.*/run.json"):
+        record = json.loads(path.read_text())
+        record["environment"]["packages"]["numpy"] = "1.0"
+        path.write_text(json.dumps(record))
+    plan = finished.harness("plan", "toy.yaml")
+    assert "2 finished nodes used numpy 1.0; it is" in plan.stdout
+    assert "made with numpy 1.0" in finished.harness("table", "toy.yaml").stdout
+    assert finished.harness("run", "toy.yaml").returncode == 0
+    assert finished.calls() == []
+
+
 def test_in_process(workspace):
     assert workspace.harness("run", "toy.yaml", "--in-process", "--quiet").returncode == 0
     assert workspace.calls() == EVERYTHING

@@ -98,3 +98,39 @@ def test_a_changed_constant_makes_exactly_its_runs_and_its_joint_runs_stale(fini
         "reuse"
     }
     assert any("perplexity" in name for name in stale)
+
+
+MINE = """
+from fractions import Fraction
+
+from harness.tracks.decoding.latent import LatentAttention
+from harness.tracks.decoding.layout import latent_layout
+from harness.tracks.decoding.protocol import Attention
+
+
+class Mine(Attention):
+    def layout(self, shape):
+        return latent_layout(8, Fraction(1, 2), Fraction(1, 2), 8)
+
+    def module(self, shape):
+        return LatentAttention(shape, self.layout(shape), shape.model // 4)
+"""
+
+
+def test_a_method_from_a_single_file_joins_the_table(finished, place, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine.yaml").write_text(f"include: {SPEC}\nmethods:\n  mine: {{use: ./mine.py:Mine}}\n")
+    options = (str(tmp_path / "mine.yaml"), "--profile", "smoke")
+    result = harness(place, "run", *options, "--only", "cache/mine")
+    assert result.returncode == 0, result.stderr
+    board = json.loads(harness(place, "table", *options, "--json").stdout)
+    (column,) = [
+        column
+        for evaluation in board["evaluations"]
+        for column in evaluation["columns"]
+        if column["metric"] == "elements_per_token" and column["cell"]["tensor_parallel"] == 4
+    ]
+    assert {c["method"]: c["estimate"] for c in column["cells"] if c["method"] in ("mine", "mlra-4")} == {
+        "mine": 1.5,
+        "mlra-4": 1.5,
+    }
