@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,20 +62,13 @@ def _score(want: Wanted, stored: Stored | None, blocked: Blocked, read_arrays: R
     state, why = _state(want, record, found)
     if state is not State.OK or found is None:
         return _plain(want, state, why, stored.directory.name)
-    return Score(
-        want.method,
-        want.evaluation,
-        want.cell,
-        want.metric,
-        want.seed,
-        state,
-        found.value,
-        found.n,
-        found.note or None,
-        stored.directory.name,
-        partial(read_arrays, stored.directory, want.score_key),
-        str(record.environment.get("cpu") or ""),
-        record.versions,
+    return replace(
+        _plain(want, state, found.note or None, stored.directory.name),
+        value=found.value,
+        n=found.n,
+        arrays=partial(read_arrays, stored.directory, want.score_key),
+        hardware=str(record.environment.get("cpu") or ""),
+        versions=record.versions,
     )
 
 
