@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from harness.planning.compile import Compiled, compile_study
 from harness.planning.decide import Action, Choices, Plan, Planned, blocked, decide
 from harness.planning.parts import Sources
-from harness.planning.select import split_patterns
+from harness.planning.select import PatternError, hint, split_patterns
 from harness.results.collect import collect
+from harness.results.files import RecordError
 from harness.results.score import Score
 from harness.results.store import Store
 from harness.spec.registry import Registry
@@ -55,8 +56,15 @@ def load(
 
 
 def results_directory(results: str | Path | None) -> Path:
-    """``results``, else $HARNESS_RESULTS, else ``results`` below the current directory; absolute."""
-    return Path(results or os.environ.get("HARNESS_RESULTS") or "results").absolute()
+    """``results``, else $HARNESS_RESULTS, else ``results`` below the current directory; absolute.
+
+    Raises RecordError where a file stands in its place, or on the way there.
+    """
+    path = Path(results or os.environ.get("HARNESS_RESULTS") or "results").absolute()
+    there = next(p for p in (path, *path.parents) if p.exists())
+    if not there.is_dir():
+        raise RecordError(f"results directory {path}: {there} is a file; name a folder")
+    return path
 
 
 def compiled(study: Study) -> Compiled:
@@ -76,10 +84,13 @@ def plan(
     rerun: Sequence[str] = (),
     retry: bool = False,
 ) -> Plan:
-    """What :func:`run` would do, and why. Raises PlanError."""
+    """What :func:`run` would do, and why. Raises PlanError, and PatternError for a pattern that means no run."""
     choices = Choices(split_patterns(only), split_patterns(rerun), retry)
     with _collector_paused():
-        return decide(compiled(study), Store(results_directory(results), study.name), choices)
+        made = decide(compiled(study), Store(results_directory(results), study.name), choices)
+    if made.unused_patterns:
+        raise PatternError(hint(made.unused_patterns[0], study))
+    return made
 
 
 @contextmanager

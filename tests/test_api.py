@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.planning.select import PatternError
+from harness.results.files import RecordError
 from harness.spec.errors import SpecErrors
 
 
@@ -42,6 +44,15 @@ def test_every_error_at_once(spec):
     with pytest.raises(SpecErrors) as caught:
         harness.load(spec)
     assert len(caught.value.errors) >= 2
+
+
+def test_a_wrong_pattern_and_a_file_for_results_are_errors(spec):
+    study = harness.load(spec)
+    with pytest.raises(PatternError, match="try median"):
+        harness.run(study, only="medain")
+    assert len(harness.plan(study, only="median").planned) == 4
+    with pytest.raises(RecordError, match=r"toy\.yaml is a file; name a folder"):
+        harness.plan(study, results=spec)
 
 
 def test_assets_are_found_through_default_builds():

@@ -29,7 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
         return 0
     if not rows:
-        print(f"no {arguments.what}")
+        where = f" of the track {arguments.track!r}; `harness list tracks` shows them" if arguments.track else ""
+        if arguments.what == "studies":
+            where = f" below {arguments.specs}; --specs DIR says where they lie"
+        print(f"no {arguments.what}{where}")
         return 0
     width = max(len(row["name"]) for row in rows)
     for row in rows:

@@ -16,7 +16,7 @@ COMMANDS = {
     "run": "do what the plan says, then print the table and the claims",
     "table": "the leaderboard from what is finished so far",
     "fetch": "get the assets that specs need ahead of a run",
-    "list": "methods, evaluations, metrics, components, tracks, studies or assets",
+    "list": "methods, evaluations, metrics, builds, components, tracks, studies or assets",
 }
 """Subcommand -> what it does; ``harness.cli.NAME`` has ``add(parser)`` and ``run(arguments) -> exit status``."""
 
@@ -65,11 +65,14 @@ def _is_users(error: Exception) -> bool:
     from harness.assets import AssetError
     from harness.planning.digest import DigestError
     from harness.planning.parts import PlanError
+    from harness.planning.select import PatternError
     from harness.results.files import RecordError
     from harness.spec.describe import DescribeError
     from harness.spec.errors import SpecErrors
+    from harness.spec.registry import RegistryError
 
-    return isinstance(error, (SpecErrors, PlanError, AssetError, DigestError, DescribeError, RecordError, LookupError))
+    spec = (SpecErrors, RegistryError, DescribeError)
+    return isinstance(error, (*spec, PlanError, PatternError, AssetError, DigestError, RecordError))
 
 
 def _tolerate_encoding() -> None:

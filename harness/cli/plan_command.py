@@ -35,7 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
             rerun=arguments.rerun,
             retry=arguments.retry,
         )
-        complain_about_patterns(plan)
         plans.append(plan)
     if arguments.json:
         print(json.dumps([_json(plan) for plan in plans], indent=1, ensure_ascii=False))
@@ -43,22 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
         for plan in plans:
             print("\n".join(describe(plan, everything=arguments.all)))
     return 0
-
-
-def complain_about_patterns(plan: Plan) -> None:
-    """A pattern that means nothing is an error of the call. Raises LookupError with the nearest names."""
-    if not plan.unused_patterns:
-        return
-    import difflib
-
-    study = plan.compiled.study
-    names = sorted(
-        {n for row in study.methods for n in (row.name, row.label)}
-        | {n for cell in study.evaluations for n in (cell.name, cell.label)}
-    )
-    pattern = plan.unused_patterns[0]
-    near = difflib.get_close_matches(pattern, names, 3) or names[:8]
-    raise LookupError(f"pattern {pattern!r} means no run of {study.name}; try {', '.join(near)}")
 
 
 def describe(plan: Plan, everything: bool = False) -> list[str]:

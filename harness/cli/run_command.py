@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli import options
-from harness.cli.plan_command import complain_about_patterns
 
 if TYPE_CHECKING:
-    from harness.execution.drive import Listener
+    from harness.execution.drive import Listener, Outcome
     from harness.execution.executor import Executor
     from harness.planning.decide import Plan
 
@@ -43,16 +42,18 @@ def _run(spec: Path, arguments: argparse.Namespace) -> int:
     study = options.study(arguments, spec)
     selection = {"only": arguments.only, "results": arguments.results}
     plan = api.plan(study, rerun=arguments.rerun, retry=arguments.retry, **selection)
-    complain_about_patterns(plan)
     if not plan.planned:
         print(f"harness: nothing to run in {spec}: every combination is skipped", file=sys.stderr)
         return 1
     listener = QuietListener() if arguments.quiet else Progress()
     result = api.run(plan, executor=_executor(arguments, listener), listener=listener)
     terminal.write(result.leaderboard)
+    if result.outcome.interrupted:
+        return 130
     if result.outcome.error:
         print(f"harness: stopped: {result.outcome.error}", file=sys.stderr)
-    return 130 if result.outcome.interrupted else _report(api.plan(study, **selection))
+        return 1
+    return _report(api.plan(study, **selection), result.outcome)
 
 
 def _executor(arguments: argparse.Namespace, listener: Listener) -> Executor:
@@ -65,11 +66,14 @@ def _executor(arguments: argparse.Namespace, listener: Listener) -> Executor:
     return LocalExecutor(arguments.jobs, say=listener.message)
 
 
-def _report(after: Plan) -> int:
-    """Name what is still open, on standard error. 1 if anything is."""
+def _report(after: Plan, outcome: Outcome) -> int:
+    """Name what is still open, with the log of what failed just now, on standard error. 1 if anything is."""
     left = [planned for planned in after.planned if planned.open]
     for planned in left[:SHOWN]:
-        print(f"harness: {planned.node.name}: {planned.reason}", file=sys.stderr)
+        ended = outcome.results.get(planned.node.key)
+        reason = planned.reason if ended is None else f"{ended.state}: {ended.reason or planned.reason}"
+        log = f"; log: {ended.log}" if ended is not None and ended.log is not None and not ended.ok else ""
+        print(f"harness: {planned.node.name}: {reason}{log}", file=sys.stderr)
     if len(left) > SHOWN:
         print(f"harness: and {len(left) - SHOWN} more; `harness plan` lists them", file=sys.stderr)
     return 1 if left else 0

@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from harness.planning.node import Node
+from harness.spec.study import Study
 
 
-def split_patterns(values: Iterable[str]) -> tuple[str, ...]:
-    """``--only a,b``, ``--only a --only b`` and ``--only "a, b"`` alike; commas inside brackets stay."""
-    return tuple(p.strip() for value in values for p in re.split(r",(?![^\[]*\])", value) if p.strip())
+class PatternError(LookupError):
+    """A pattern that means no run, which is an error of the call."""
+
+
+def split_patterns(values: Iterable[str] | str) -> tuple[str, ...]:
+    """``--only a,b``, ``--only a --only b`` and ``--only "a, b"`` alike; commas inside brackets stay.
+
+    Raises PatternError for an empty pattern: an unset variable must not mean everything.
+    """
+    values = [values] if isinstance(values, str) else list(values)
+    patterns = tuple(p.strip() for value in values for p in re.split(r",(?![^\[]*\])", value))
+    if not all(patterns):
+        raise PatternError("an empty pattern; name a METHOD, an EVALUATION or EVALUATION/METHOD")
+    return patterns
+
+
+def hint(pattern: str, study: Study) -> str:
+    """What is wrong with a pattern that means no run, and the nearest that means one."""
+    methods = [name for row in study.methods for name in dict.fromkeys((row.name, row.label))]
+    evaluations = [name for cell in study.evaluations for name in dict.fromkeys((cell.name, cell.label))]
+    first, slash, second = pattern.partition("/")
+    if slash and second in evaluations and first in methods:
+        return f"pattern {pattern!r} means no run of {study.name}: write EVALUATION/METHOD, {second}/{first}"
+    if slash:
+        near = f"{_nearest(first, evaluations)}/{_nearest(second, methods)}"
+    else:
+        near = ", ".join(get_close_matches(pattern, [*methods, *evaluations], 3) or [*evaluations, *methods][:8])
+    return f"pattern {pattern!r} means no run of {study.name}; try {near}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    return next(iter(get_close_matches(name, known, 1, 0)), name)
 
 
 class Patterns:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.planning.node import Node
-from harness.planning.select import Patterns, split_patterns
+from harness.planning.select import PatternError, Patterns, hint, split_patterns
+from harness.spec.study import Use
 
 NODE = Node(
     "observation", "k" * 64, "latency-context=8", {}, labels={"e1": (("gqa[kv_heads=2]", "latency[context=8]"),)}
@@ -19,7 +20,8 @@ NODE = Node(
         (["a", "b"], ("a", "b")),
         (["a, b"], ("a", "b")),
         (["m[x=1,2],b"], ("m[x=1,2]", "b")),
-        ([" , "], ()),
+        ("a,b", ("a", "b")),
+        ([], ()),
     ],
 )
 def test_commas_and_repeats_mean_the_same(given, expected):
@@ -39,3 +41,26 @@ def test_matches_not(pattern):
     patterns = Patterns([pattern])
     assert not patterns.match(NODE)
     assert patterns.unused == {pattern}
+
+
+@pytest.mark.parametrize("given", [[""], [" , "], ["a,,b"], "a,"])
+def test_an_empty_pattern_does_not_mean_everything(given):
+    with pytest.raises(PatternError, match="empty pattern"):
+        split_patterns(given)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("medain", "try median"),
+        ("quality/medain", "try quality/median"),
+        ("median/quality", "write EVALUATION/METHOD, quality/median"),
+        ("nothing like it", "try quality, mean, median"),
+    ],
+)
+def test_a_pattern_that_means_nothing_gets_a_hint(study, row, cell, pattern, says):
+    small = study(
+        [row("mean", "toy.mean"), row("median", "toy.median")],
+        [cell("quality", "toy.quality", text=Use("toy.words", {}))],
+    )
+    assert says in hint(pattern, small)

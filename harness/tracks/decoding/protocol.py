@@ -71,8 +71,8 @@ class Attention(Method):
 
     def layout(self, shape: Shape) -> Layout:
         """What is cached. Raises NotApplicable for a shape that the method cannot take."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define layout(self, shape) -> Layout")
 
     def module(self, shape: Shape) -> nn.Module:
         """The layer, uninitialised: an :class:`AttentionModule` if the method caches anything."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define module(self, shape) -> AttentionModule")
