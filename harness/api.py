@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.planning.compile import Compiled, compile_study
-from harness.planning.decide import Action, Choices, Plan, Planned, blocked, decide
-from harness.planning.parts import Sources
+from harness.planning.decide import Action, Choices, Plan, Planned, Upstream, decide
+from harness.planning.parts import Sources, holds_asset
 from harness.planning.select import PatternError, hint, split_patterns
 from harness.results.collect import collect
 from harness.results.files import RecordError
@@ -139,13 +139,11 @@ def run(
 def _step(planned: Planned, todo: Plan) -> Step:
     from harness.execution.drive import Step
 
-    skips = {}
-    for key in planned.node.requires:  # a joint run leaves out what stands behind a closed gate
-        why = blocked([key], todo.store, todo.compiled.nodes, gates_only=True)
-        if why is not None:
-            skips[key] = why[0]
+    upstream = Upstream(todo.store, todo.compiled.nodes)
+    whys = {key: upstream([key], gates_only=True) for key in planned.node.requires}
+    skips = {key: why[0] for key, why in whys.items() if why is not None}  # a joint run leaves these out
     mode: Mode = "score" if planned.action is Action.RESCORE else "run"
-    return Step(planned.node, mode, planned.cost.seconds, planned.again, skips)
+    return Step(planned.node, mode, planned.cost.seconds, planned.again, skips, planned.waits)
 
 
 def table(study: Study, *, results: str | Path | None = None) -> Leaderboard:
@@ -164,7 +162,7 @@ def scores(compiled: Compiled, store: Store) -> list[Score]:
     """Every score that the study asks for, missing and failed ones included."""
     from harness.results.values import read_arrays
 
-    return collect(compiled.wanted, store, lambda keys: blocked(keys, store, compiled.nodes), read_arrays)
+    return collect(compiled.wanted, store, Upstream(store, compiled.nodes), read_arrays)
 
 
 def samples(study: Study, *, results: str | Path | None = None, only: Sequence[str] = ()) -> pd.DataFrame:
@@ -197,11 +195,18 @@ def asset_references(study: Study) -> list[str]:
         found.update(dict.fromkeys(adapter.assets))
         for parameter in adapter.parameters.values():
             value = use.params.get(parameter.name, parameter.default)
-            if parameter.asset and isinstance(value, str):
-                found[value] = None
+            if holds_asset(parameter.schema):
+                found.update(dict.fromkeys(texts(value)))
             if parameter.built is not None and parameter.name not in use.params:
                 visit(Use(parameter.built))
             walk(value)
+
+    def texts(value: object) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (dict, list, tuple)):
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from texts(inner)
 
     def walk(value: object) -> None:
         if isinstance(value, Use):

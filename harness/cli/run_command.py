@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.execution.executor import Executor
     from harness.planning.decide import Plan
 
+INTERRUPTED = 130
 SHOWN = 12
 """Open nodes that are named at the end."""
 
@@ -30,8 +31,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    statuses = [_run(spec, arguments) for spec in arguments.spec]
-    return max(statuses)
+    worst = 0
+    for spec in arguments.spec:
+        worst = max(worst, _run(spec, arguments))
+        if worst == INTERRUPTED:
+            break
+    return worst
 
 
 def _run(spec: Path, arguments: argparse.Namespace) -> int:
@@ -49,7 +54,7 @@ def _run(spec: Path, arguments: argparse.Namespace) -> int:
     result = api.run(plan, executor=_executor(arguments, listener), listener=listener)
     terminal.write(result.leaderboard)
     if result.outcome.interrupted:
-        return 130
+        return INTERRUPTED
     if result.outcome.error:
         print(f"harness: stopped: {result.outcome.error}", file=sys.stderr)
         return 1

@@ -21,7 +21,8 @@ class Step:
     """A node to be worked on. ``cost``: expected seconds, if known.
 
     ``rerun``: do it although a finished record is there (one that another driver finishes meanwhile is taken all the
-    same). ``skips``: builds whose product must not be used, by key, with the reason, as the plan knows them.
+    same). ``skips``: builds whose product must not be used, by key, with the reason, as the plan knows them. ``waits``:
+    builds for whose sake alone a joint run is repeated; while all of them are bad, it is not.
     """
 
     node: Node
@@ -29,6 +30,7 @@ class Step:
     cost: float | None = None
     rerun: bool = False
     skips: Mapping[str, str] = field(default_factory=dict)
+    waits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.contract import Json
 from harness.execution.attempt import Result, Step, begin, conclude, stamp, standing
 from harness.execution.claims import Claim, claim
 from harness.execution.executor import Executor, Job, Verdict
+from harness.planning.node import builds_in
 from harness.results.files import RecordError, read_json
 from harness.results.gate import closed_gate
 from harness.results.record import State
@@ -178,7 +178,9 @@ class _Drive:
             return None
         if step.node.kind == "build" or step.node.document.get("shape", "single") == "single":
             return next(iter(bad.values()))
-        reasons = [next((bad[k] for k in _builds_in(e) if k in bad), None) for e in step.node.document["entries"]]
+        if step.waits and all(key in bad for key in step.waits):
+            return bad[min(step.waits)]  # its rivals are measured already
+        reasons = [next((bad[k] for k in builds_in(e) if k in bad), None) for e in step.node.document["entries"]]
         return next(iter(bad.values())) if all(reasons) else None
 
     def _skips(self, step: Step) -> dict[str, str]:
@@ -331,19 +333,6 @@ class _Drive:
 def _urgency(step: Step) -> tuple[bool, bool, float]:
     cost = math.inf if step.cost is None else step.cost
     return step.node.kind != "build", step.node.exclusive, -cost
-
-
-def _builds_in(value: Json) -> Iterator[str]:
-    """Keys of the builds that a part of a document refers to."""
-    if isinstance(value, Mapping):
-        key = value.get("$build")
-        if isinstance(key, str):
-            yield key
-        for inner in value.values():
-            yield from _builds_in(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _builds_in(inner)
 
 
 def _reused(result: Result) -> Result:

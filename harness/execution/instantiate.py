@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.planning.digest import DigestError, siblings
 from harness.results.record import State
 from harness.results.store import Stored
 
 LoadBuild = Callable[[str], Any]
+
+_siblings: dict[str, Path] = {}
+"""Module name -> file, of the modules beside the files loaded so far: some are imported only later."""
 
 
 class MissingClass(ImportError):
@@ -88,7 +92,10 @@ def load_class(module: str) -> type[Any]:
 
 
 def _load_file(path: Path) -> types.ModuleType:
-    """A module straight from a file, under a name of its own content, with its folder importable."""
+    """A module straight from a file, under a name of its own content, with its folder importable.
+
+    Raises ImportError where a module beside it has the name of another file's that this process knows.
+    """
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -96,8 +103,10 @@ def _load_file(path: Path) -> types.ModuleType:
     name = f"harness_file_{hashlib.sha256(str(path).encode() + source).hexdigest()[:12]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # as for `python path.py`
+    beside = _beside(path)
+    if str(path.parent) in sys.path:
+        sys.path.remove(str(path.parent))  # another file's folder may stand before it
+    sys.path.insert(0, str(path.parent))  # as for `python path.py`
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -111,7 +120,33 @@ def _load_file(path: Path) -> types.ModuleType:
         raise
     finally:
         sys.dont_write_bytecode = writes
+    _siblings.update(beside)
     return module
+
+
+def _beside(path: Path) -> dict[str, Path]:
+    """The modules beside a file that it reaches. Raises ImportError where a name already stands for another file."""
+    try:
+        found = siblings(path)
+    except DigestError:
+        return {}  # importing it says what is wrong
+    for name, own in found.items():
+        loaded = sys.modules.get(name)
+        other = _siblings.get(name) if loaded is None else _file(loaded)
+        if other is None:  # not known, or built in
+            continue
+        mine = own or path.parent.joinpath(*name.split("."))
+        if mine.resolve() != other.resolve() and not (own is None and other.is_dir()):
+            raise ImportError(
+                f"{path} imports {name} from {mine}, but in this process {name} is {other}: rename one of them"
+            )
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def _file(module: types.ModuleType) -> Path | None:
+    """A module's file, or a folder of a package without one; None for what is built in."""
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+    return Path(file) if file else None
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:

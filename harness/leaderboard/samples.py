@@ -14,6 +14,7 @@ import numpy as np
 from harness.contract import Json
 from harness.results.record import State
 from harness.results.score import Score
+from harness.spec.skips import covers
 from harness.spec.study import EvaluationCell, MethodRow, Skip, Study
 
 Array = np.ndarray
@@ -264,17 +265,7 @@ def _reasons(bad: Mapping[int | None, tuple[CellState, str]], planned: int, *, p
 
 def skipped(skip: Skip, row: MethodRow, cell: EvaluationCell) -> bool:
     """Whether a declared skip covers this row and cell."""
-    axes = {**row.cell, **cell.cell}
-    for key, wanted in skip.where.items():
-        if key == "method":
-            fits = wanted in (row.name, row.label)
-        elif key == "evaluation":
-            fits = wanted in (cell.name, cell.label)
-        else:
-            fits = key in axes and freeze(axes[key]) == freeze(wanted)
-        if not fits:
-            return False
-    return True
+    return covers(skip, (row.name, row.label, row.cell), (cell.name, cell.label, cell.cell))
 
 
 def freeze(value: Json) -> object:

@@ -23,6 +23,7 @@ from harness.results.collect import Wanted
 from harness.results.files import canonical
 from harness.results.record import SCHEMA_VERSION
 from harness.spec.adapter import Adapter
+from harness.spec.skips import covers
 from harness.spec.study import EvaluationCell, MethodRow, Skip, Study, Use
 
 
@@ -147,8 +148,8 @@ def _entry(row: MethodRow, cell: EvaluationCell, study: Study, resolver: Resolve
     joint = {axis: plain(cell.cell[axis]) for axis in adapter.joint if axis in cell.cell}
     document = {"id": id, "method": method.value, "evaluation": evaluation.value, "cell": joint}
     metrics = tuple((study.adapters[use.use].short, _metric(use, scope, resolver)) for use in cell.metrics)
-    scoring = {p.name: cell.use.params.get(p.name, p.default) for p in adapter.parameters.values() if p.scoring}
-    return _Entry(id, row, cell, parts, document, metrics, canonical(scoring).decode())
+    scored = {p.name: resolver.parameter(p, cell.use, scope).digest for p in adapter.parameters.values() if p.scoring}
+    return _Entry(id, row, cell, parts, document, metrics, canonical(scored).decode())
 
 
 def _metric(use: Use, scope: Scope, resolver: Resolver) -> Part:
@@ -164,11 +165,13 @@ def _node(
     limit = study.limit if group.adapter.items else None
     shape = group.adapter.shape
     by_id = {entry.id: entry for entry in sorted(entries, key=lambda e: e.id)}
-    key = hashed("observation", VERSIONS, shape, str(seed), str(limit), str(site), *by_id)
-    label = group.label if seed is None else f"{group.label}.s{seed}"
     resources = entries[0].cell.resources
     for entry in entries:
         resources = resources.at_least(entry.method.resources).at_least(entry.cell.resources)
+    if site is not None:  # timings depend on what they are granted
+        site = f"{site}; granted {resources.cpus} CPUs, {resources.gpus:g} GPUs"
+    key = hashed("observation", VERSIONS, shape, str(seed), str(limit), str(site), *by_id)
+    label = group.label if seed is None else f"{group.label}.s{seed}"
     requires = sorted(frozenset().union(*(entry.parts.requires for entry in entries)))
     labels: dict[str, tuple[tuple[str, str], ...]] = {}
     for entry in entries:
@@ -227,13 +230,8 @@ def _declared_skips(study: Study) -> Iterator[Wanted]:
 
 def skipped(skips: Sequence[Skip], row: MethodRow, cell: EvaluationCell) -> str | None:
     """The declared reason for which this combination is not run."""
-    known: dict[str, tuple[Any, ...]] = {axis: (plain(value),) for axis, value in {**row.cell, **cell.cell}.items()}
-    known["method"] = (row.name, row.label)
-    known["evaluation"] = (cell.name, cell.label)
-    for skip in skips:
-        if all(axis in known and plain(value) in known[axis] for axis, value in skip.where.items()):
-            return skip.reason
-    return None
+    method, evaluation = (row.name, row.label, row.cell), (cell.name, cell.label, cell.cell)
+    return next((skip.reason for skip in skips if covers(skip, method, evaluation)), None)
 
 
 def _merged(one: Node, other: Node) -> Node:

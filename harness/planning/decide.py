@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.planning.compile import Compiled
 from harness.planning.cost import Cost, History
-from harness.planning.node import Node
+from harness.planning.node import Node, builds_in
 from harness.planning.select import Patterns
 from harness.results.gate import closed_gate
 from harness.results.record import NO_SAMPLES, RunRecord, State
@@ -37,7 +37,8 @@ class Planned:
     """One node and what happens to it.
 
     ``again``: it is run although a finished record is there. ``incomplete``: it is reused, but something in it
-    failed or came to nothing, which the exit status tells. ``record``: what is reused.
+    failed or came to nothing, which the exit status tells. ``record``: what is reused. ``waits``: builds for whose
+    sake alone a joint run is repeated.
     """
 
     node: Node
@@ -47,6 +48,7 @@ class Planned:
     again: bool = False
     incomplete: bool = False
     record: RunRecord | None = None
+    waits: frozenset[str] = frozenset()
 
     @property
     def open(self) -> bool:
@@ -85,16 +87,16 @@ def decide(compiled: Compiled, store: Store, choices: Choices = Choices()) -> Pl
     addresses = _Addresses(store)
     history = History(store.runs, store.builds)
     builds = {k: n for k, n in compiled.nodes.items() if n.kind == "build"}
+    upstream = Upstream(store, builds)
     for node in compiled.nodes.values():
         if node.kind == "observation" and (not choices.only or only.match(node)):
-            verdicts[node.key] = _decide(
-                node, store, addresses, history, choices, bool(choices.rerun) and rerun.match(node), builds
-            )
+            forced = bool(choices.rerun) and rerun.match(node)
+            verdicts[node.key] = _decide(node, store, addresses, history, choices, forced, upstream)
     needed = _needed_builds(builds, [v for v in verdicts.values() if v.action in (Action.RUN, Action.STALE)])
     rerun_builds = [n for n in builds.values() if choices.rerun and rerun.match(n)]
     for key in {**dict.fromkeys(needed), **{n.key: None for n in rerun_builds}}:
-        forced = rerun.match(builds[key]) if choices.rerun else False
-        verdicts[key] = _decide(builds[key], store, addresses, history, choices, forced, builds)
+        forced = bool(choices.rerun) and rerun.match(builds[key])
+        verdicts[key] = _decide(builds[key], store, addresses, history, choices, forced, upstream)
     planned = tuple(verdicts[key] for key in compiled.nodes if key in verdicts)
     counts = {action: sum(p.action is action for p in planned) for action in Action}
     return Plan(compiled, store, planned, tuple(sorted(only.unused | rerun.unused)), counts)
@@ -119,34 +121,50 @@ def _decide(
     history: History,
     choices: Choices,
     forced: bool,
-    builds: Mapping[str, Node],
+    upstream: Upstream,
 ) -> Planned:
-    shelf = store.shelf(node.kind)
-    directory = shelf.find(node.key)
+    directory = store.shelf(node.kind).find(node.key)
     stored = Stored(directory) if directory is not None else None
     record = stored.record if stored is not None else None
+    shut = upstream(node.requires, gates_only=True)
+    if shut is not None and not _joint(node):
+        return Planned(node, Action.SKIP, shut[0], record=record)
     if forced:
         return Planned(node, Action.RUN, "asked for by --rerun", history.cost(node), again=True)
     if stored is None or record is None or record.state.retried or record.key != node.key:
-        gate = _closed(node, store, builds)
-        if gate is not None:
-            return Planned(node, Action.SKIP, gate)
         action, reason = _fresh(node, record, stored, addresses)
         return Planned(node, action, reason, history.cost(node))
+    lost = _lost(node, record, stored)
+    if lost is not None:
+        return Planned(node, Action.RUN, f"{lost} is gone", history.cost(node), again=True)
     if record.state in (State.TIMEOUT, State.OUT_OF_MEMORY):
-        action, reason = _limited(node, record, stored, choices)
-        return Planned(node, action, reason, history.cost(node), again=True)
-    action, reason = _finished(node, record, stored, choices)
-    failed = any(not entry.state.done for entry in record.entries.values())
+        action, reason, again = _limited(node, record, stored, choices)
+        return Planned(node, action, reason, history.cost(node), again=again)
+    action, reason, waits = _finished(node, record, stored, choices, upstream)
+    bad = any(not e.state.done or e.upstream or e.reason == NO_SAMPLES for e in record.entries.values())
     return Planned(
         node,
         action,
         reason,
         history.cost(node) if action.works else Cost(),
         again=action is Action.RUN,
-        incomplete=failed or record.reason == NO_SAMPLES,
+        incomplete=bad or shut is not None or record.reason == NO_SAMPLES,
         record=record,
+        waits=waits,
     )
+
+
+def _joint(node: Node) -> bool:
+    """A joint run starts behind a closed gate, without the entry."""
+    return node.kind == "observation" and node.document["shape"] != "single"
+
+
+def _lost(node: Node, record: RunRecord, stored: Stored) -> str | None:
+    """A file of a finished node that somebody removed."""
+    if record.state is not State.OK:
+        return None
+    names = ["product", *record.files] if node.kind == "build" else list(record.files)
+    return next((name for name in names if not (stored.directory / name).exists()), None)
 
 
 def _fresh(node: Node, record: RunRecord | None, stored: Stored | None, addresses: _Addresses) -> tuple[Action, str]:
@@ -163,31 +181,50 @@ def _fresh(node: Node, record: RunRecord | None, stored: Stored | None, addresse
     return Action.RUN, "new"
 
 
-def _limited(node: Node, record: RunRecord, stored: Stored, choices: Choices) -> tuple[Action, str]:
-    """It ran into a limit: worth another try only if the limit is wider now."""
+def _limited(node: Node, record: RunRecord, stored: Stored, choices: Choices) -> tuple[Action, str, bool]:
+    """It ran into a limit: worth another try only if the limit is wider now, or for an entry's rivals."""
     document = stored.node or {}
     before = Resources(**document["resources"]) if "resources" in document else node.resources
     if choices.retry:
-        return Action.RUN, f"{record.state} before; --retry"
-    grew = node.resources.timeout > before.timeout if record.state is State.TIMEOUT else None
-    if grew or (grew is None and node.resources.memory > before.memory):
-        return Action.RUN, f"{record.state} before; it is granted more now"
-    return Action.KEEP, f"{record.state} before: {record.reason or ''}; raise its limit, or use --retry"
+        return Action.RUN, f"{record.state} before; --retry", True
+    timeout = record.state is State.TIMEOUT
+    if node.resources.timeout > before.timeout if timeout else node.resources.memory > before.memory:
+        return Action.RUN, f"{record.state} before; it is granted more now", True
+    if _joint(node) and record.entries:  # the entry that ended it is known: the worker leaves it out
+        return Action.RUN, f"{record.state} before: the other entries without the one that ended it", False
+    return Action.KEEP, f"{record.state} before: {record.reason or ''}; raise its limit, or use --retry", True
 
 
-def _finished(node: Node, record: RunRecord, stored: Stored, choices: Choices) -> tuple[Action, str]:
+def _finished(
+    node: Node, record: RunRecord, stored: Stored, choices: Choices, upstream: Upstream
+) -> tuple[Action, str, frozenset[str]]:
+    """Action, reason, and the builds for whose sake alone a joint run is repeated."""
+    none: frozenset[str] = frozenset()
     if node.kind == "build":
-        return Action.REUSE, "made before"
+        return Action.REUSE, "made before", none
     failed = [e for e in record.entries.values() if not e.state.done]
     if failed and choices.retry:
-        return Action.RUN, f"{len(failed)} of {len(record.entries)} entries failed before; --retry"
+        return Action.RUN, f"{len(failed)} of {len(record.entries)} entries failed before; --retry", none
+    waits = frozenset(
+        key
+        for entry in node.document["entries"]
+        if (e := record.entries.get(entry["id"])) is not None and e.upstream
+        for key in builds_in(entry)
+        if upstream([key], gates_only=True) is None
+    )
+    if waits:
+        return Action.RUN, "an entry waited for a build", waits
     if record.state is State.OK:
         reason = _unscored(node, stored)
         if reason is not None:
-            return Action.RESCORE, reason
+            return Action.RESCORE, reason, none
     if failed:
-        return Action.REUSE, f"finished; {len(failed)} of {len(record.entries)} entries failed (--retry measures again)"
-    return Action.REUSE, "finished" if record.state is State.OK else f"skipped: {record.reason}"
+        more = "(--retry measures again)"
+        return Action.REUSE, f"finished; {len(failed)} of {len(record.entries)} entries failed {more}", none
+    shut = upstream(node.requires, gates_only=True)
+    if shut is not None:
+        return Action.REUSE, f"finished, but for {shut[0]}", none
+    return Action.REUSE, "finished" if record.state is State.OK else f"skipped: {record.reason}", none
 
 
 def _unscored(node: Node, stored: Stored) -> str | None:
@@ -199,34 +236,36 @@ def _unscored(node: Node, stored: Stored) -> str | None:
     return f"{', '.join(sorted({name for name, _ in missing}))} changed or new" if missing else None
 
 
-def _closed(node: Node, store: Store, builds: Mapping[str, Node]) -> str | None:
-    """A single run or build does not start behind a closed gate; a joint run does, without the entry."""
-    if node.kind == "observation" and node.document["shape"] != "single":
-        return None
-    why = blocked(node.requires, store, builds, gates_only=True)
-    return why[0] if why is not None else None
+class Upstream:
+    """What stands in the way of nodes that read builds. Each build's record is read once."""
 
+    def __init__(self, store: Store, builds: Mapping[str, Node]) -> None:
+        self._store, self._builds = store, builds
+        self._found: dict[tuple[str, bool], tuple[str, bool] | None] = {}
 
-def blocked(
-    requires: Sequence[str], store: Store, builds: Mapping[str, Node], gates_only: bool = False
-) -> tuple[str, bool] | None:
-    """Why what reads these builds cannot run, and whether a closed gate is the reason. None if it can, or may yet."""
-    for key in requires:
-        node = builds.get(key)
+    def __call__(self, requires: Sequence[str], gates_only: bool = False) -> tuple[str, bool] | None:
+        """Why what reads these builds cannot run, and whether a closed gate is why. None if it can, or may yet."""
+        return next((why for key in requires if (why := self._why(key, gates_only)) is not None), None)
+
+    def _why(self, key: str, gates_only: bool) -> tuple[str, bool] | None:
+        if (key, gates_only) not in self._found:
+            self._found[key, gates_only] = self._look(key, gates_only)
+        return self._found[key, gates_only]
+
+    def _look(self, key: str, gates_only: bool) -> tuple[str, bool] | None:
+        node = self._builds.get(key)
         if node is None:
-            continue
-        directory = store.builds.find(key)
-        record = Stored(directory).record if directory is not None else None
-        if record is not None and record.state is State.OK:
-            shut = closed_gate(node.gate, record.measured)
-            if shut is not None:
-                return f"gate {node.name}: {shut}", True
-        elif record is not None and not gates_only:
-            return f"upstream {node.name}: {record.reason or record.state}", False
-        deeper = blocked(node.requires, store, builds, gates_only)
-        if deeper is not None:
-            return deeper
-    return None
+            return None
+        if node.gate or not gates_only:
+            directory = self._store.builds.find(key)
+            record = Stored(directory).record if directory is not None else None
+            if record is not None and record.state is State.OK:
+                shut = closed_gate(node.gate, record.measured)
+                if shut is not None:
+                    return f"gate {node.name}: {shut}", True
+            elif record is not None and not gates_only:
+                return f"upstream {node.name}: {record.reason or record.state}", False
+        return self(node.requires, gates_only)
 
 
 class _Addresses:

@@ -1,7 +1,7 @@
-"""Digests of an adapter's code: of every module that it reaches in its own distribution, by parsing, never importing.
+"""Digests of an adapter's code: of every module that it reaches in its own distribution and in our tracks and methods.
 
-Comments, docstrings, blank lines, quotes and indentation change nothing. The walk ends at the contract and the
-assets, whose versions are in the keys.
+By parsing, never importing. Comments, docstrings, blank lines, quotes and indentation change nothing. The walk ends
+at the contract and the assets, whose versions are in the keys.
 """
 
 from __future__ import annotations
@@ -41,14 +41,26 @@ def code_parts(module: str) -> Mapping[str, str]:
     place = module.rpartition(":")[0]
     if place.startswith("file:"):
         path = Path(place.removeprefix("file:"))
-        start, tree = _Module((path.stem,), path), _Tree({}, path.parent)
+        start, tree = _Module((path.stem,), path), _Tree({top: _location(top) for top in OURS}, path.parent)
     else:
-        tree = _Tree({top: _location(top) for top in _tops(place.partition(".")[0])}, None)
+        own = place.partition(".")[0]
+        tree = _Tree({top: _location(top) for top in _tops(own) | OURS}, None, engine=own in OURS)
         found = tree.find(tuple(place.split(".")))
         if found is None or found.path is None:
             raise DigestError(f"{module}: there is no module {place}; is its distribution installed?")
         start = found
     return tree.reached(start)
+
+
+def siblings(path: Path) -> Mapping[str, Path | None]:
+    """Module name -> file, for each module beside a file adapter that its code reaches, and the packages they are in.
+
+    None stands for a package without ``__init__.py``. Raises DigestError.
+    """
+    tree = _Tree(dict.fromkeys(OURS), path.parent)
+    _, *reached = tree.walk(_Module((path.stem,), path))
+    names = {module.name[:end] for module in reached for end in range(1, len(module.name) + 1)}
+    return {".".join(name): found.path for name in sorted(names) if (found := tree.find(name))}
 
 
 @dataclass(frozen=True)
@@ -66,52 +78,56 @@ class _Module:
 
 @dataclass(frozen=True)
 class _Tree:
-    """The modules that count as the adapter's own: ``tops``, or (of a file) what lies in ``folder`` and is not ours."""
+    """The modules that count: ``tops``, and (of a file) what else lies in ``folder``.
+
+    ``engine``: whether ``harness`` counts outside ``harness.tracks``.
+    """
 
     tops: Mapping[str, Path | None]
     folder: Path | None
+    engine: bool = False
 
     def reached(self, start: _Module) -> dict[str, str]:
-        parts: dict[str, str] = {}
-        seen, todo = {start.path}, [start]
+        return dict(sorted((self._label(m), _read(m.path)[0]) for m in self.walk(start) if m.path is not None))
+
+    def walk(self, start: _Module) -> Iterator[_Module]:
+        """``start``, then each module that its code reaches; ``start`` again where one of them imports it."""
+        seen: set[_Module] = set()
+        todo = [start]
         while todo:
             module = todo.pop()
+            yield module
             assert module.path is not None
-            code, imports = _read(module.path)
-            parts[self._label(module)] = code
-            for target in (t for i in imports for t in self._targets(module, i)):
-                if target.path not in seen:
-                    seen.add(target.path)
+            for target in (t for i in _read(module.path)[1] for t in self._targets(module, i)):
+                if target not in seen:
+                    seen.add(target)
                     todo.append(target)
-        return dict(sorted(parts.items()))
 
     def find(self, name: tuple[str, ...]) -> _Module | None:
-        """The module of this name; None where it is not one of ours."""
-        place: Path | None
-        if self.folder is not None:
-            place = self.folder.joinpath(*name) if name[0] not in OURS else None
-        else:
-            top = self.tops.get(name[0])
-            place = top.joinpath(*name[1:]) if top is not None else None
-        if place is None:
+        """The module of this name; None where it does not count."""
+        if name[0] == "harness" and name[1:2] != ("tracks",) and not self.engine:
             return None
+        top = self.tops[name[0]] if name[0] in self.tops else self.folder and self.folder / name[0]
+        if top is None:
+            return None
+        place = top.joinpath(*name[1:])
         for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
             if path.is_file():
                 return _Module(name, path)
         return _Module(name, None) if place.is_dir() else None
 
     def _targets(self, module: _Module, statement: Import) -> Iterator[_Module]:
-        """Modules whose code an import brings in. A package counts where a name comes from it itself."""
+        """Modules whose code an import brings in. A package counts where names come from it itself or it is bound."""
         base = tuple(statement.module.split(".")) if statement.module else ()
         if statement.level:
             package = module.package
             base = package[: len(package) - statement.level + 1] + base
         origin = self.find(base) if base else None
-        found = []
+        found = [] if statement.names else [self.find(base[:end]) for end in range(1, len(base) + 1)]
         for name in statement.names:
             submodule = self.find((*base, name)) if origin is None or origin.package == base else None
             found.append(submodule or origin)
-        for target in found if statement.names else [origin]:
+        for target in found:
             if target is not None and target.path is not None and not self._ends(target.name):
                 yield target
 

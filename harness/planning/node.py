@@ -17,7 +17,7 @@ and of a build ``{..., "kind": "build", "component": REFERENCE, "seed", "builds"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -48,3 +48,15 @@ class Node:
     @property
     def directory_name(self) -> str:
         return f"{self.name}--{self.key[:12]}"
+
+
+def builds_in(value: Any) -> Iterator[str]:
+    """Keys of the builds whose products stand in a reference, or in anything made of references."""
+    if isinstance(value, Mapping):
+        if "$build" in value:
+            yield str(value["$build"])
+            return
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from builds_in(inner)

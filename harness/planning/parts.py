@@ -102,12 +102,13 @@ class Resolver:
             raise PlanError(f"{' -> '.join([*self._stack, use.use])}: a build that is given itself; name its input")
         self._stack.append(use.use)
         try:
-            inner = {p.name: self._parameter(p, use, scope) for p in _stated(adapter, use, without)}
+            inner = {p.name: self.parameter(p, use, scope) for p in _stated(adapter, use, without)}
         finally:
             self._stack.pop()
         return self._build(use, adapter, inner, scope) if adapter.role == "build" else self._plain(adapter, inner)
 
-    def _parameter(self, parameter: Parameter, use: Use, scope: Scope) -> Part:
+    def parameter(self, parameter: Parameter, use: Use, scope: Scope) -> Part:
+        """One parameter's value: given, stated, built, or the default. Raises PlanError where there is none."""
         if parameter.given:
             return self._given(parameter.name, use, scope)
         if parameter.name in use.params:
@@ -118,9 +119,7 @@ class Resolver:
             raise PlanError(f"{use.use} needs {parameter.name}: name {use.use} in the spec and set it")
         else:
             value = parameter.default
-        if parameter.asset and isinstance(value, str):
-            return Part(value, hashed("asset", self.sources.revision(value)))
-        return self._value(value, scope)
+        return self._value(value, scope, parameter.schema)
 
     def _given(self, name: str, use: Use, scope: Scope) -> Part:
         if name == "method":
@@ -128,16 +127,20 @@ class Resolver:
         parameter = self._adapter(scope.evaluation.use).parameters.get(name)
         if parameter is None:
             raise PlanError(f"{use.use} is given {name}, which {scope.evaluation.use} does not have")
-        return self._parameter(parameter, scope.evaluation, scope)
+        return self.parameter(parameter, scope.evaluation, scope)
 
-    def _value(self, value: Any, scope: Scope) -> Part:
+    def _value(self, value: Any, scope: Scope, schema: Mapping[str, Any]) -> Part:
         if isinstance(value, Use):
             return self.component(value, scope)
-        if isinstance(value, Mapping) and _holds_use(value):
-            inner = {k: self._value(v, scope) for k, v in value.items()}
+        assets = holds_asset(schema)
+        if assets and isinstance(value, str):
+            return Part(value, hashed("asset", self.sources.revision(value)))
+        inside = schema if assets else {}  # where assets may stand, every text below is one
+        if isinstance(value, Mapping) and (assets or _holds_use(value)):
+            inner = {k: self._value(v, scope, inside) for k, v in value.items()}
             return _joined(inner.values(), _values(inner), _digest(inner))
-        if isinstance(value, (list, tuple)) and _holds_use(value):
-            items = [self._value(v, scope) for v in value]
+        if isinstance(value, (list, tuple)) and (assets or _holds_use(value)):
+            items = [self._value(v, scope, inside) for v in value]
             return _joined(items, [p.value for p in items], hashed("list", *(p.digest for p in items)))
         return Part(value, str(value) if type(value) is int else canonical(value).decode())
 
@@ -158,6 +161,11 @@ class Resolver:
         seeded = adapter.seeded or plain.seeded
         seed = scope.seed if seeded else None
         key = hashed("build", VERSIONS, plain.digest, str(seed))
+        gate = use.gate if use.gate is not None else adapter.gate
+        if key in self.builds and self.builds[key].gate != gate:
+            raise PlanError(
+                f"{use.use} is named with two gates, {dict(self.builds[key].gate)} and {dict(gate)}: give it one"
+            )
         if key in self._products and not use.resources:
             return self._products[key]
         if key not in self.builds:
@@ -199,7 +207,7 @@ class Resolver:
         """Files that the adapter reaches with their digests, and one digest of them all."""
         if adapter.module not in self._code:
             files = self.sources.code(adapter.module)
-            self._code[adapter.module] = {f: d[:12] for f, d in files.items()}, hashed("code", *sorted(files.values()))
+            self._code[adapter.module] = {f: d[:12] for f, d in files.items()}, code_of(files)
         return self._code[adapter.module]
 
     def _adapter(self, name: str) -> Adapter:
@@ -228,12 +236,24 @@ def _holds_use(value: Any) -> bool:
     return isinstance(value, Use)
 
 
+def holds_asset(schema: Any) -> bool:
+    """Whether a parameter's schema lets an asset reference stand anywhere in its value."""
+    if isinstance(schema, Mapping):
+        return schema.get("format") == "asset" or any(holds_asset(v) for v in schema.values())
+    return isinstance(schema, list) and any(holds_asset(v) for v in schema)
+
+
 def _values(parts: Mapping[str, Part]) -> dict[str, Any]:
     return {name: part.value for name, part in parts.items()}
 
 
 def _digest(parts: Mapping[str, Part]) -> str:
     return hashed("mapping", *(f"{name}={parts[name].digest}" for name in sorted(parts)))
+
+
+def code_of(files: Mapping[str, str]) -> str:
+    """One digest of all files that an adapter reaches, given each one's: the "code" of its references."""
+    return hashed("code", *sorted(files.values()))
 
 
 def hashed(kind: str, *texts: str) -> str:

@@ -55,13 +55,14 @@ def collect(wanted: Iterable[Wanted], store: Store, blocked: Blocked, read_array
 
 def _score(want: Wanted, stored: Stored | None, blocked: Blocked, read_arrays: ReadArrays) -> Score:
     record = stored.record if stored is not None else None
-    if want.skip is not None or stored is None or record is None:
-        state, reason, gate = _absent(want, blocked)
+    why = None if want.skip is not None else blocked(want.requires)
+    if want.skip is not None or stored is None or record is None or (why is not None and why[1]):
+        state, reason, gate = _absent(want, why)
         return _plain(want, state, reason, gate_closed=gate)
     found = stored.scores.get(want.score_key)
-    state, why = _state(want, record, found)
+    state, reason_ = _state(want, record, found)
     if state is not State.OK or found is None:
-        return _plain(want, state, why, stored.directory.name)
+        return _plain(want, state, reason_, stored.directory.name)
     return replace(
         _plain(want, state, found.note or None, stored.directory.name),
         value=found.value,
@@ -86,10 +87,9 @@ def _plain(want: Wanted, state: State, reason: str | None, run: str = "", gate_c
     )
 
 
-def _absent(want: Wanted, blocked: Blocked) -> tuple[State, str, bool]:
+def _absent(want: Wanted, why: tuple[str, bool] | None) -> tuple[State, str, bool]:
     if want.skip is not None:
         return State.SKIPPED, want.skip, False
-    why = blocked(want.requires)
     if why is not None:
         return State.SKIPPED, why[0], why[1]
     return State.QUEUED, "not run yet", False

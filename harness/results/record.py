@@ -62,11 +62,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class EntryState:
-    """How one entry of a run ended."""
+    """How one entry of a run ended. ``upstream``: a build that it needs failed or has a closed gate."""
 
     state: State
     reason: str | None = None
     where: str | None = None
+    upstream: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class RunRecord:
         document = migrate(document)
         try:
             entries = {
-                id: EntryState(State(e["state"]), e.get("reason"), e.get("where"))
+                id: EntryState(State(e["state"]), e.get("reason"), e.get("where"), bool(e.get("upstream")))
                 for id, e in document.get("entries", {}).items()
             }
             known = {f: document[f] for f in RunRecord.__dataclass_fields__ if f in document}

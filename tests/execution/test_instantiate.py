@@ -117,6 +117,52 @@ def test_a_file_that_fails_to_import_is_not_kept(file: Path) -> None:
     assert {name for name in set(sys.modules) - before if "parts" in name} == set()
 
 
+def two(tmp_path: Path, source: str, name: str) -> list[Path]:
+    """The same adapter in two folders, each with a module ``name`` of its own beside it."""
+    files = []
+    for folder in ("one", "two"):
+        path = tmp_path / folder / f"{folder}_adapter.py"
+        beside = path.parent / f"{name}.py"
+        beside.parent.mkdir(parents=True)
+        beside.write_text(f"WHO = {folder!r}")
+        path.write_text(source)
+        files.append(path)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("beside_a", "import beside_a\nclass X: who = beside_a.WHO"),
+        ("beside_b/deep", "from beside_b import deep\nclass X: who = deep.WHO"),
+        (
+            "beside_c",
+            "class X:\n    @property\n    def who(self):\n        import beside_c\n        return beside_c.WHO",
+        ),
+    ],
+    ids=["module", "package", "imported later"],
+)
+def test_modules_of_one_name_beside_two_files_are_refused(tmp_path: Path, name: str, source: str) -> None:
+    one, other = two(tmp_path, source, name)
+    first = load_class(f"file:{one}:X")
+    for _ in range(2):
+        with pytest.raises(ImportError, match="rename one of them") as caught:
+            load_class(f"file:{other}:X")
+        for folder in ("one", "two"):
+            assert str(tmp_path / folder / f"{name}.py") in str(caught.value)
+    assert first().who == "one"
+    one.write_text(f"{source}\nY = 1")
+    assert load_class(f"file:{one}:X")().who == "one"  # its own module is no other's
+
+
+def test_a_sibling_that_only_lies_there_does_not_matter(tmp_path: Path) -> None:
+    """And a file's own folder stands first, whatever was loaded in between."""
+    one, other = two(tmp_path, "class X: ...", "beside_d")
+    assert load_class(f"file:{one}:X") is not load_class(f"file:{other}:X")
+    one.write_text("import math, time, beside_d\nfrom harness.contract import Method\nclass X: who = beside_d.WHO")
+    assert load_class(f"file:{one}:X").who == "one"
+
+
 def test_references_and_their_sources(file: Path, tmp_path: Path) -> None:
     inner = {"use": "x.y", "module": "harness.contract:Component", "params": {}}
     document = {"entries": [{"method": reference(file, "Outer", inners=[inner])}]}

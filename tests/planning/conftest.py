@@ -144,6 +144,8 @@ def finish(store: Store) -> Callable[..., Path]:
     def make(node: Node, state: State = State.OK, **more: Any) -> Path:
         directory = store.shelf(node.kind).root / node.directory_name
         (directory / "attempts" / "1").mkdir(parents=True, exist_ok=True)
+        if node.kind == "build":
+            (directory / "product").mkdir(exist_ok=True)
         write_json(directory / "node.json", node.document)
         scored = more.pop("scored", True)
         entries = more.pop("entries", {e["id"]: EntryState(state) for e in node.document.get("entries", ())})

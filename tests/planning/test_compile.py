@@ -107,6 +107,40 @@ def test_scoring_parameters_share_an_observation_unless_the_method_reads_them(st
     assert len([n for n in reader.nodes.values() if n.kind == "observation"]) == 2
 
 
+def test_timings_with_other_grants_are_other_runs(study, row, cell, sources):
+    speed = cell("speed", "toy.speed", {"parallel": 1})
+    one = compile_study(study([row("mean", "toy.mean")], [speed]), sources, "here")
+    two = compile_study(
+        study([row("mean", "toy.mean")], [replace(speed, resources=Resources(cpus=2))]), sources, "here"
+    )
+    assert keys(one).isdisjoint(keys(two))
+
+
+def test_one_build_under_two_gates_is_an_error(study, row, cell, sources):
+    cells = [
+        cell("quality", "toy.quality", {"size": n}, text=Use("toy.words", {}, gate={"n": f">= {n}"})) for n in (1, 2)
+    ]
+    with pytest.raises(PlanError, match="two gates"):
+        compile_study(study([row("mean", "toy.mean")], cells), sources, "here")
+
+
+def test_revisions_of_assets_in_lists_and_scoring_parameters_are_in_keys(study, row, cell, code):
+    adapters = dict(cell.__globals__["ADAPTERS"])
+    make = cell.__globals__["parameter"]
+    listed = make("files", {"type": "array", "items": {"type": "string", "format": "asset"}}, ["a"])
+    truth = make("truth", {"type": "string", "format": "asset"}, "b", scoring=True)
+    count = adapters["toy.count"]
+    adapters["toy.count"] = replace(count, parameters={"files": listed, "truth": truth})
+    small = study([row("mean", "toy.mean")], [cell("count", "toy.count")], adapters=adapters)
+
+    def compiled(**changed: str) -> Compiled:
+        return compile_study(small, Sources(code, lambda reference: changed.get(reference, "old")), "here")
+
+    assert keys(compiled()).isdisjoint(keys(compiled(a="new")))
+    assert keys(compiled()) == keys(compiled(b="new"))
+    assert {w.score_key for w in compiled().wanted}.isdisjoint(w.score_key for w in compiled(b="new").wanted)
+
+
 def test_a_metric_changes_scores_alone(small, sources, code):
     before = compile_study(small(), sources, "here")
     code.edited["toy/error.py"] = 1
@@ -136,6 +170,8 @@ def test_skip_matches_axes_of_both_sides(row, cell):
     assert skipped([Skip({"shift": 2, "parallel": 4}, "no")], method, evaluation) == "no"
     assert skipped([Skip({"shift": 2, "parallel": 2}, "no")], method, evaluation) is None
     assert skipped([Skip({"unknown": 2}, "no")], method, evaluation) is None
+    same = row("mean[parallel=2]", "toy.mean", parallel=2)  # an axis of the same name on both sides
+    assert skipped([Skip({"parallel": 2}, "no")], same, evaluation) == "no"
 
 
 def test_a_given_that_is_not_there_is_an_error(study, row, cell, sources):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.planning.compile import compile_study
-from harness.planning.decide import Action, Choices, Plan, blocked, decide
+from harness.planning.decide import Action, Choices, Plan, Upstream, decide
 from harness.results.record import EntryState, State
 from harness.spec.study import Resources, Use
 
@@ -197,18 +197,17 @@ def test_a_closed_gate_skips_what_stands_behind_it(study, row, cell, sources, fi
     gated = Use("toy.words", {"size": 10}, gate={"size": ">= 20"})
     only = study([row("mean", "toy.mean")], [cell("quality", "toy.quality", text=gated)], seeds=(0,))
     compiled = compile_study(only, sources, "here")
-    builds = {k: n for k, n in compiled.nodes.items() if n.kind == "build"}
-    words = next(n for n in builds.values() if n.name == "words")
+    words = next(n for n in compiled.nodes.values() if n.name == "words")
     run = next(n for n in compiled.nodes.values() if n.kind == "observation")
     finish(words, measured={"size": 10.0})
     plan = decide(compiled, again())
     assert actions(plan)["quality.mean.s0"] == Action.SKIP
     assert reason(plan, "quality.mean.s0") == "gate words: size 10, wanted >= 20"
-    assert blocked(run.requires, again(), builds) == ("gate words: size 10, wanted >= 20", True)
+    assert Upstream(again(), compiled.nodes)(run.requires) == ("gate words: size 10, wanted >= 20", True)
     finish(words, measured={"size": 30.0})
     assert actions(decide(compiled, again()))["quality.mean.s0"] == Action.RUN
     finish(words, State.FAILED, reason="ValueError: no")
-    assert blocked(run.requires, again(), builds) == ("upstream words: ValueError: no", False)
+    assert Upstream(again(), compiled.nodes)(run.requires) == ("upstream words: ValueError: no", False)
 
 
 def test_costs_come_from_like_nodes(finished, make, again):
@@ -216,3 +215,46 @@ def test_costs_come_from_like_nodes(finished, make, again):
     costs = {p.node.name: p.cost.seconds for p in plan.planned}
     assert costs["quality.mean.s1"] == 2.0
     assert costs["quality.mean.s0"] is None  # reused
+
+
+def test_a_gate_that_closes_later_takes_finished_runs_back(study, row, cell, sources, finish, again):
+    def compiled(gate: str):
+        words = Use("toy.words", {"size": 10}, gate={"size": gate})
+        only = study([row("mean", "toy.mean")], [cell("quality", "toy.quality", text=words)], seeds=(0,))
+        return compile_study(only, sources, "here")
+
+    for node in compiled(">= 5").nodes.values():
+        finish(node, measured={"size": 10.0} if node.name == "words" else None)
+    assert actions(decide(compiled(">= 5"), again())) == {"quality.mean.s0": "reuse"}
+    shut = decide(compiled(">= 20"), again())
+    assert actions(shut) == {"quality.mean.s0": "skip"}
+    assert all(p.open for p in shut.planned)
+
+
+def test_an_entry_that_waited_for_a_build_makes_its_joint_run_wait(finished, make, finish, again):
+    node = next(n for n in finished.nodes.values() if n.name == "speed")
+    ids = [e["id"] for e in node.document["entries"]]
+    waiting = {id: EntryState(State.OK) for id in ids} | {ids[0]: EntryState(State.SKIPPED, "upstream", upstream=True)}
+    finish(node, entries=waiting)
+    plan = decide(make(), again())
+    # it names no build: nothing can be waited for, and the exit status still tells
+    assert [p.open for p in plan.planned if p.node.name == "speed"] == [True]
+
+
+@pytest.mark.parametrize("state", [State.TIMEOUT, State.OUT_OF_MEMORY])
+def test_an_entry_that_ends_a_joint_run_is_left_out_the_next_time(finished, make, finish, again, state):
+    node = next(n for n in finished.nodes.values() if n.name == "speed")
+    culprit = node.document["entries"][0]["id"]
+    finish(node, state, reason="after 10m", entries={culprit: EntryState(state, "after 10m")})
+    (speed,) = [p for p in decide(make(), again()).planned if p.node.name == "speed"]
+    assert (speed.action, speed.again) == (Action.RUN, False)  # its blame stays
+    assert "without the one that ended it" in speed.reason
+    (asked,) = [p for p in decide(make(), again(), Choices(retry=True)).planned if p.node.name == "speed"]
+    assert (asked.action, asked.again) == (Action.RUN, True)
+
+
+def test_what_somebody_removed_is_made_again(finished, make, finish, again):
+    node = next(n for n in finished.nodes.values() if n.name == "quality.mean.s0")
+    finish(node, files={"observations.npz": "sha256:0"})
+    plan = decide(make(), again())
+    assert (actions(plan)["quality.mean.s0"], reason(plan, "quality.mean.s0")) == ("run", "observations.npz is gone")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.planning.digest import DigestError, code_digest, code_parts
+from harness.planning.digest import DigestError, code_digest, code_parts, siblings
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
@@ -45,9 +45,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_reach(package: Path) -> None:
-    """Imports in functions and relative ones count, type checkers' do not, parents only for names of their own."""
+    """Imports in functions and relative ones count, type checkers' do not, parents where code can name them."""
     parts = code_parts("reach_one.method:A")
     assert list(parts) == [
+        "reach_one/__init__.py",
+        "reach_one/dotted/__init__.py",
         "reach_one/dotted/leaf.py",
         "reach_one/late.py",
         "reach_one/layout.py",
@@ -55,6 +57,7 @@ def test_reach(package: Path) -> None:
         "reach_one/sub/__init__.py",
         "reach_one/sub/deep.py",
         "reach_one/sub/inner.py",
+        "reach_one/used.py",
     ]
     assert all(len(digest) == 64 for digest in parts.values())
 
@@ -72,6 +75,21 @@ def test_names_from_a_package_itself_bring_its_init(package: Path) -> None:
         "reach_one/unused.py",
         "reach_one/used.py",
     ]
+
+
+def test_a_dotted_import_brings_the_inits_of_its_parents(package: Path) -> None:
+    (package / "reach_one/unused.py").write_text("import reach_one.sub.deep\nreach_one.sub.NAME")
+    assert list(code_parts("reach_one.unused:A")) == [
+        "reach_one/__init__.py",
+        "reach_one/sub/__init__.py",
+        "reach_one/sub/deep.py",
+        "reach_one/sub/inner.py",
+        "reach_one/unused.py",
+        "reach_one/used.py",
+    ]
+    before = code_digest("reach_one.unused:A")
+    (package / "reach_one/sub/__init__.py").write_text("from .inner import NAME\nNAME += 1")
+    assert code_digest("reach_one.unused:A") != before
 
 
 def test_only_what_is_reached_matters(package: Path) -> None:
@@ -113,6 +131,55 @@ def test_other_distributions_are_not_entered(tmp_path: Path, monkeypatch: pytest
         },
     )
     assert list(code_parts("reach_two.a:A")) == ["reach_two/a.py"]
+
+
+def test_our_tracks_and_methods_count_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file and of another distribution alike, named and digested as for our own adapters."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = (
+        "import harness.tracks.decoding.layout, harness.spec.adapter, harness.contract\nfrom harness import results\n"
+        "from harness.assets import fetch\nfrom methods.decoding.mla import MLA\nclass X(MLA): ..."
+    )
+    write(tmp_path, {"reach_six/a.py": source, "reach_seven.py": source})
+    ours = code_parts("methods.decoding.mla:MLA")
+    for module, name in (("reach_six.a:X", "reach_six/a.py"), (f"file:{tmp_path}/reach_seven.py:X", "reach_seven.py")):
+        parts = code_parts(module)
+        assert {"methods/decoding/mla.py", "harness/tracks/decoding/latent.py", name} <= set(parts)
+        assert ours.items() <= parts.items()
+        assert all(part == name or part.startswith(("harness/tracks/", "methods/")) for part in parts)
+
+
+def test_a_changed_base_class_of_ours_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(
+        tmp_path / "ours",
+        {"methods/__init__.py": "", "methods/base.py": "from harness.tracks import t\nclass B: n = 1"},
+    )
+    write(folder, {"harness/tracks/__init__.py": "", "harness/tracks/t.py": "x = 1"})
+    monkeypatch.setattr("harness.planning.digest._location", lambda top: folder / top)
+    file = write(tmp_path / "mine", {"own.py": "from methods.base import B\nclass X(B): ..."}) / "own.py"
+    before = code_parts(f"file:{file}:X")
+    assert list(before) == ["harness/tracks/t.py", "methods/base.py", "own.py"]
+    write(folder, {"methods/base.py": "from harness.tracks import t\nclass B: n = 2"})
+    after = code_parts(f"file:{file}:X")
+    assert {name for name in after if after[name] != before[name]} == {"methods/base.py"}
+
+
+def test_siblings(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "mine.py": "import helper, math\nfrom tools import knife\nfrom methods.decoding.mla import MLA",
+            "helper.py": "def f(): import mine",
+            "tools/knife.py": "",
+            "other.py": "",
+        },
+    )
+    assert siblings(tmp_path / "mine.py") == {
+        "helper": tmp_path / "helper.py",
+        "mine": tmp_path / "mine.py",
+        "tools": None,
+        "tools.knife": tmp_path / "tools/knife.py",
+    }
 
 
 def test_registered_distributions_are_one_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
