@@ -43,7 +43,9 @@ def failure_of(error: BaseException, code: Mapping[str, Path]) -> EntryState:
 
     ``code``: where the adapters' own code lies (:func:`sources`). ``where`` is the deepest line inside it.
     """
-    if isinstance(error, (NotApplicable, Upstream)):
+    if isinstance(error, Upstream):
+        return EntryState(State.SKIPPED, one_line(str(error)), upstream=True)
+    if isinstance(error, NotApplicable):
         return EntryState(State.SKIPPED, one_line(str(error)) or "not applicable")
     traceback.print_exception(error, file=sys.stderr)
     reason = one_line(f"{type(error).__name__}: {error}".removesuffix(": "))
@@ -51,8 +53,8 @@ def failure_of(error: BaseException, code: Mapping[str, Path]) -> EntryState:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, at most 500 characters of it."""
-    text = " ".join(text.split())
+    """The text without line breaks and lone surrogates, at most 500 characters of it."""
+    text = " ".join(text.split()).encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Context, Metric, NotApplicable, Values
-from harness.execution.instantiate import Products, Upstream, instantiate, sources
+from harness.execution.instantiate import Products, Upstream, instantiate, references, sources
 from harness.execution.observe import failure_of, one_line
+from harness.planning.digest import DigestError, code_parts
+from harness.planning.parts import code_of
 from harness.results.files import write_json
 from harness.results.observations import read_observations
 from harness.results.record import EntryState, RunRecord, ScoreRecord, State
@@ -18,12 +20,33 @@ from harness.results.store import Stored
 from harness.results.values import checked, write_arrays
 
 
+class CodeChanged(Exception):
+    """An adapter's code is not what the plan hashed: what it gives belongs under another key."""
+
+
+def check_code(document: Any) -> None:
+    """Raises CodeChanged where a reference's code is no longer what the plan found; empty code is not checked."""
+    found: dict[str, str] = {}
+    for reference in references(document):
+        planned, module = reference.get("code"), reference["module"]
+        if not planned:
+            continue
+        place = module.rpartition(":")[0]
+        if place not in found:
+            try:
+                found[place] = code_of(code_parts(module))
+            except DigestError:
+                found[place] = ""  # gone, or half edited
+        if found[place] != planned:
+            raise CodeChanged(f"{reference['use']}: its code changed since the plan was made; run again")
+
+
 def score_run(
     directory: Path, node: Mapping[str, Any], record: RunRecord, products: Products, context: Context
 ) -> None:
     """Compute the scores that are missing or failed, for entries that are ok; keep the others that are there.
 
-    A metric that raises is that score's failure. Raises OSError where scores cannot be written.
+    A metric that raises, or whose code changed, is that score's failure. Raises OSError where scores cannot be written.
     """
     scores = dict(Stored(directory).scores)
     for wanted in node.get("metrics", ()):
@@ -40,6 +63,7 @@ def score_run(
 def _score(directory: Path, wanted: Mapping[str, Any], products: Products, context: Context) -> ScoreRecord:
     reference, entry = wanted["metric"], wanted["entry"]
     try:
+        check_code(reference)
         metric = instantiate(reference, products)
         if not isinstance(metric, Metric):
             raise TypeError(f"{reference['use']} is no Metric")
@@ -48,8 +72,11 @@ def _score(directory: Path, wanted: Mapping[str, Any], products: Products, conte
             raise TypeError(f"score returned {type(values).__name__}, expected Values")
         arrays = checked(values)
         value, note = _finite(values)
+        check_code(reference)
     except KeyboardInterrupt:
         raise
+    except CodeChanged as error:
+        return ScoreRecord(reference["use"], entry, State.INFRASTRUCTURE, reason=one_line(str(error)))
     except NotApplicable as error:
         return ScoreRecord(reference["use"], entry, State.SKIPPED, reason=one_line(str(error)))
     except Upstream as error:  # failed, so that it is scored once the build is there

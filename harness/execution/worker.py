@@ -1,8 +1,8 @@
 """Everything that happens inside one run's process: read ``node.json``, make or observe, commit, score.
 
 ``run.json`` is written last and so commits what lies beside it. Exit status: 0 when it was written, whatever its
-state; 74 where records could not be read or written (a full disk); 70 for an error of the harness itself. Both say
-why on stderr.
+state; 74 where records could not be read or written (a full disk), or a repetition's code is not the plan's and the
+finished record stays; 70 for an error of the harness itself. Both say why on stderr.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from harness.execution.environment import environment
 from harness.execution.executor import Mode
 from harness.execution.instantiate import Products, instantiate, sources
 from harness.execution.observe import Outcome, blamed, failure_of, make_entries, observe_joint, observe_single, one_line
-from harness.execution.scoring import score_run
+from harness.execution.scoring import CodeChanged, check_code, score_run
 from harness.execution.threads import set_threads
 from harness.execution.timing import observe_timed
 from harness.results.files import file_digest, read_json, write_json
@@ -41,6 +41,7 @@ INTERNAL = 70
 STORAGE = 74
 _CHECKSUM_BYTES = 256 * 2**20
 _CHECKSUM_FILES = 1000
+_COMMITTED = ("run.json", "scores.json", "observations.json", "observations.npz", "samples.arrow")
 
 
 def main(directory: Path, results: Path, attempt: int, mode: Mode = "run") -> int:
@@ -51,12 +52,8 @@ def main(directory: Path, results: Path, attempt: int, mode: Mode = "run") -> in
         work = _Work.start(directory.absolute(), results.absolute(), attempt)
         if mode == "score":
             work.score()
-        elif work.node["kind"] == "build":
-            work.build()
-        else:
-            work.observe()
-            work.score()
-        return 0
+            return 0
+        return work.run()
     except OSError as error:
         traceback.print_exc()
         print(f"harness: cannot read or write the record: {error}", file=sys.stderr)
@@ -100,6 +97,19 @@ class _Work:
         products = Products(results, node.get("builds", {}), read_json(barred) if barred.exists() else {})
         return _Work(directory, node, grant, products, context, attempt, started, clock, cpu)
 
+    def run(self) -> int:
+        """Build, or observe and score. Returns the exit status."""
+        try:
+            self._check_code()
+            if self.node["kind"] == "build":
+                self.build()
+                return 0
+            self.observe()
+        except CodeChanged as error:
+            return self._refuse(str(error))
+        self.score()
+        return 0
+
     def build(self) -> None:
         """Make the product beside its place, move it there when it is whole, commit."""
         for left in self.directory.glob("product.tmp-*"):
@@ -109,6 +119,12 @@ class _Work:
         self.context.directory = temporary
         self.context.samples = SampleWriter(self.context.attempt / "samples.jsonl")
         record = self._record(EntryState(State.OK))
+        try:
+            self._make(record, temporary)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def _make(self, record: RunRecord, temporary: Path) -> None:
         try:
             component = instantiate(self.node["component"], self.products)
             if not isinstance(component, Build):
@@ -120,16 +136,16 @@ class _Work:
             raise
         except BaseException as error:
             record = self._record(failure_of(error, sources(self.node)))
-        self._withdraw()
-        if record.state is State.OK:
-            self._samples()
-            shutil.rmtree(self.directory / "product", ignore_errors=True)
-            _sync(temporary)
-            os.replace(temporary, self.directory / "product")
-            self._commit(record, sorted(_files(self.directory / "product")))
-        else:
-            shutil.rmtree(temporary)
-            self._commit(record, [])
+        with self._stage() as stage:
+            self._check_code()
+            if record.state is State.OK:
+                self._samples(stage)
+                _sync(temporary)
+                made = {f"product/{p.relative_to(temporary).as_posix()}": p for p in sorted(_files(temporary))}
+                self._commit(record, stage, made, temporary)
+            else:
+                shutil.rmtree(temporary)
+                self._commit(record, stage, {})
 
     def observe(self) -> None:
         """Observe every entry that can be, store what was seen, commit."""
@@ -139,14 +155,14 @@ class _Work:
             outcomes = self._outcomes()
         self.context.entry = None
         (self.context.attempt / "active").unlink(missing_ok=True)
-        self._withdraw()
-        written = []
         seen = {id: outcome.seen for id, outcome in outcomes.items() if outcome.seen is not None}
-        if seen or samples.count:
-            written += write_observations(self.directory, seen, samples.notes)
-        written += self._samples()
         states = {id: outcomes[id].state for id in sorted(outcomes)}
-        self._commit(replace(self._record(_overall(list(states.values()))), entries=states), written)
+        record = replace(self._record(_overall(list(states.values()))), entries=states)
+        with self._stage() as stage:
+            written = write_observations(stage, seen, samples.notes) if seen or samples.count else []
+            written += self._samples(stage)
+            self._check_code()
+            self._commit(record, stage, {path.name: path for path in written})
 
     def _outcomes(self) -> dict[str, Outcome]:
         blame = blamed(self.directory / "attempts", self.attempt) if self.node["shape"] != "single" else {}
@@ -175,16 +191,39 @@ class _Work:
             self.context.directory = folder
             score_run(self.directory, self.node, record, self.products, self.context)
 
-    def _samples(self) -> list[Path]:
+    def _check_code(self) -> None:
+        """Raises CodeChanged; metrics are checked when they score."""
+        check_code(self.node["component"] if self.node["kind"] == "build" else self.node["entries"])
+
+    def _refuse(self, reason: str) -> int:
+        """Record that nothing was made, for the next run to try; a finished record stays."""
+        print(f"harness: {reason}", file=sys.stderr)
+        old = Stored(self.directory).record
+        if old is not None and old.key == self.node["key"] and old.state is State.OK:
+            return STORAGE
+        with self._stage() as stage:
+            self._commit(self._record(EntryState(State.INFRASTRUCTURE, one_line(reason))), stage, {})
+        return 0
+
+    @contextmanager
+    def _stage(self) -> Iterator[Path]:
+        """A folder for what will be committed: a full disk shows while the earlier result is still whole."""
+        stage = self.context.attempt / "commit"
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir()
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def _samples(self, stage: Path) -> list[Path]:
         assert self.context.samples is not None
-        path = self.directory / "samples.arrow"
+        path = stage / "samples.arrow"
         return [path] if self.context.samples.write(path) else []
 
     def _withdraw(self) -> None:
         """Take back an earlier attempt's record and what it committed: the new one is about to replace it."""
-        if self.context.samples is not None and self.context.samples.error is not None:
-            raise self.context.samples.error
-        for name in ("run.json", "scores.json", "observations.json", "observations.npz", "samples.arrow"):
+        for name in _COMMITTED:
             (self.directory / name).unlink(missing_ok=True)
         shutil.rmtree(self.directory / "scores", ignore_errors=True)
 
@@ -192,19 +231,35 @@ class _Work:
         reason = f"{state.reason} ({state.where})" if state.where else state.reason
         return RunRecord(self.node["key"], state.state, reason, self.attempt)
 
-    def _commit(self, record: RunRecord, written: Sequence[Path]) -> None:
+    def _commit(self, record: RunRecord, stage: Path, files: Mapping[str, Path], product: Path | None = None) -> None:
+        """Put what lies in ``stage``, and the product, in the place of an earlier attempt's; the record last.
+
+        ``files``: what the record lists, by the names that they will have.
+        """
+        if self.context.samples is not None and self.context.samples.error is not None:
+            raise self.context.samples.error
         record = replace(
             record,
             started=self.started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             seconds=time.perf_counter() - self.clock,
             cpu_seconds=_cpu_seconds() - self.cpu,
             peak_memory=_peak_memory(),
-            bytes=_size(self.directory),
+            bytes=_size(self.directory, {"attempts", "scores", "product", *_COMMITTED}) + _size(stage),
             granted=self.grant.to_json(),
             environment=environment(sources(self.node), accelerators=bool(self.grant.devices)),
-            files=_listed(self.directory, written),
+            files=_listed(files),
         )
-        write_json(self.directory / "run.json", record.to_json())
+        write_json(stage / "run.json", record.to_json())
+        self._withdraw()
+        if product is not None:
+            shutil.rmtree(self.directory / "product", ignore_errors=True)
+            os.replace(product, self.directory / "product")
+        for path in sorted(stage.iterdir()):
+            if path.name != "run.json":
+                os.replace(path, self.directory / path.name)
+        _flush(self.directory)
+        os.replace(stage / "run.json", self.directory / "run.json")
+        _flush(self.directory)
 
 
 def _overall(states: Sequence[EntryState]) -> EntryState:
@@ -257,23 +312,33 @@ def _sync(folder: Path) -> None:
             os.close(handle)
 
 
-def _size(directory: Path) -> int:
-    """Bytes of all files but those of the attempts."""
-    inside = (path for path in directory.iterdir() if path.name != "attempts")
+def _flush(folder: Path) -> None:
+    """The names in a folder onto the disk, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _size(directory: Path, without: Collection[str] = ()) -> int:
+    """Bytes of all files but those ``without``."""
+    inside = (path for path in directory.iterdir() if path.name not in without)
     return sum(p.lstat().st_size for path in inside for p in (_files(path) if path.is_dir() else [path]))
 
 
-def _listed(directory: Path, written: Sequence[Path]) -> dict[str, str]:
+def _listed(files: Mapping[str, Path]) -> dict[str, str]:
     """Checksum of each file, or "size:N" once a quarter of a gigabyte has been read; many files are summed up."""
-    if len(written) > _CHECKSUM_FILES:
-        total = sum(path.stat().st_size for path in written)
-        return {"product/": f"size:{total} in {len(written)} files"}
+    if len(files) > _CHECKSUM_FILES:
+        total = sum(path.stat().st_size for path in files.values())
+        return {"product/": f"size:{total} in {len(files)} files"}
     listed: dict[str, str] = {}
     left = _CHECKSUM_BYTES
-    for path in written:
+    for name, path in files.items():
         size = path.stat().st_size
         affordable = size <= left
-        listed[path.relative_to(directory).as_posix()] = file_digest(path) if affordable else f"size:{size}"
+        listed[name] = file_digest(path) if affordable else f"size:{size}"
         left -= size if affordable else 0
     return listed
 

@@ -46,7 +46,7 @@ def write_json(path: Path, document: Any) -> None:
     """Strict JSON, atomically. Raises ValueError naming the place of a value that JSON cannot hold."""
     text = json.dumps(finite(document), allow_nan=False, ensure_ascii=False, indent=1)
     with replacing(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(text.encode("utf-8", "backslashreplace"))  # a lone surrogate becomes its JSON escape
 
 
 def read_json(path: Path) -> Any:

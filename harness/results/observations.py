@@ -172,7 +172,10 @@ def write_observations(directory: Path, seen: Mapping[str, Seen], notes: Mapping
 
 
 def read_observations(directory: Path, entry: str) -> Observations:
-    """What one entry of a run saw. Raises FileNotFoundError where nothing is stored, KeyError for another entry."""
+    """What one entry of a run saw.
+
+    Raises FileNotFoundError where nothing is stored or the arrays are gone, KeyError for another entry.
+    """
     document = read_json(directory / "observations.json")
     values = document["entries"][entry]["values"]
     arrays: dict[str, np.ndarray] = {}
@@ -181,7 +184,17 @@ def read_observations(directory: Path, entry: str) -> Observations:
         with np.load(path, allow_pickle=False) as stored:
             names = [name for name in stored.files if name.startswith(f"{entry}/")]
             arrays = {name.removeprefix(f"{entry}/"): stored[name] for name in names}
+    elif path.name in _committed(directory):
+        raise FileNotFoundError(f"{path} is gone, though run.json lists it; measure again with --rerun")
     return Observations(arrays, values)
+
+
+def _committed(directory: Path) -> Mapping[str, str]:
+    try:
+        files: Mapping[str, str] = read_json(directory / "run.json").get("files", {})
+    except FileNotFoundError:
+        return {}
+    return files
 
 
 def read_notes(directory: Path) -> dict[str, str]:

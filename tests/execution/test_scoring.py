@@ -6,6 +6,8 @@ from typing import Any
 
 from harness.execution import worker
 from harness.execution.worker import main
+from harness.planning.digest import code_parts
+from harness.planning.parts import code_of
 from harness.results.record import State
 from harness.results.values import read_arrays
 
@@ -100,3 +102,19 @@ def test_entries_that_failed_are_not_scored_and_a_new_attempt_drops_old_scores(b
 def test_scoring_what_was_never_observed_is_an_error(bench: Any) -> None:
     bench.adapters(bench.plain + SCORES)
     assert main(bench.single(), bench.results, 1, "score") == worker.INTERNAL
+
+
+def test_a_metric_whose_code_changed_since_the_plan_gives_no_score(bench: Any) -> None:
+    bench.adapters(bench.plain + SCORES)
+    wanted = metric(bench, "Mean", "a1")
+    wanted["metric"]["code"] = "other"
+    directory = bench.single(metrics=[wanted], key="ef" * 32)
+    assert bench.work(directory).state is State.OK
+    score = bench.scores(directory)["a1" * 32]
+    assert (score.state, score.value) == (State.INFRASTRUCTURE, None)
+    assert "its code changed since the plan was made" in str(score.reason)
+    assert bench.calls() == ["observe-3"]
+    wanted["metric"]["code"] = code_of(code_parts(wanted["metric"]["module"]))
+    bench.single(metrics=[wanted], key="ef" * 32)
+    bench.work(directory, 2, mode="score")
+    assert bench.scores(directory)["a1" * 32].value == 2.0

@@ -15,6 +15,8 @@ import pytest
 
 from harness.execution import worker
 from harness.execution.worker import main
+from harness.planning.digest import code_parts
+from harness.planning.parts import code_of
 from harness.results import files
 from harness.results.observations import read_notes, read_observations
 from harness.results.record import State
@@ -195,6 +197,93 @@ def test_a_full_disk_is_not_a_result(
     assert "No space left" in capfd.readouterr().err
     monkeypatch.undo()
     assert sorted(p.name for p in directory.iterdir()) == ["attempts", "checkpoints", "node.json"]
+
+
+@pytest.mark.parametrize("kind", ["run", "build"])
+def test_a_full_disk_leaves_an_earlier_result_whole(bench: Any, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    bench.adapters(f"""{bench.plain}
+class Mean(Metric):
+    of = ("seen",)
+    def score(self, seen, parameters, context):
+        return Values(1.0, items=seen.arrays["x"])
+class Made(Build[int]):
+    def make(self, context):
+        (context.directory / "x").write_text(str(context.attempt.name))
+    def load(self, directory):
+        return 1
+""")
+    metric = {"score_key": "a1" * 32, "entry": "e1", "metric": bench.reference("Mean"), "parameters": {}}
+    directory = bench.single(metrics=[metric]) if kind == "run" else bench.build_node(bench.reference("Made"))
+    bench.work(directory)
+
+    def content() -> dict[Path, bytes]:
+        found = (p for p in directory.rglob("*") if p.is_file() and "attempts" not in p.parts)
+        return {path: path.read_bytes() for path in found}
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = content()
+    assert len(before) == (6 if kind == "run" else 3)
+    for place in ("write_json", "write_observations" if kind == "run" else "_sync"):
+        monkeypatch.setattr(worker, place, full)
+        assert main(directory, bench.results, 2) == worker.STORAGE
+        assert content() == before
+        assert not (directory / "attempts" / "2" / "commit").exists()
+        monkeypatch.undo()
+    assert bench.work(directory, 3).attempt == 3
+
+
+def test_a_name_that_is_no_text_costs_no_run(bench: Any) -> None:
+    record = observing(bench, "raise FileNotFoundError('bad \\udcff')")
+    assert (record.state, record.reason) == (State.FAILED, "FileNotFoundError: bad \\udcff")
+
+
+def coded(bench: Any, name: str) -> dict[str, Any]:
+    """A reference as the plan writes it, with the code as it is now."""
+    reference = bench.reference(name)
+    return {**reference, "code": code_of(code_parts(reference["module"]))}
+
+
+CHANGED = "its code changed since the plan was made; run again"
+
+
+@pytest.mark.parametrize("kind", ["run", "nested", "build"])
+def test_code_that_changed_since_the_plan_gives_no_result(bench: Any, kind: str) -> None:
+    source = bench.plain + (
+        "class Made(Build[int]):\n    inner: object = None\n"
+        "    def make(self, context): called('made')\n    def load(self, directory): return 1\n"
+    )
+    bench.adapters(source)
+    inner = coded(bench, "Ours")
+    if kind == "build":
+        directory = bench.build_node({**bench.reference("Made"), "params": {"inner": inner}})
+    elif kind == "nested":
+        evaluation = bench.reference("Seen", inner=[inner])
+        directory = bench.run_node(bench.entry("e1", bench.reference("Ours"), evaluation))
+    else:
+        directory = bench.run_node(bench.entry("e1", inner, coded(bench, "Seen")))
+    bench.adapters(source + "LATER = 1\n")
+    record = bench.work(directory)
+    assert (record.state, record.reason) == (State.INFRASTRUCTURE, f"./adapters.py:Ours: {CHANGED}")
+    assert bench.calls() == []
+    assert {p.name for p in directory.iterdir()} == {"attempts", "checkpoints", "node.json", "run.json"}
+    if kind != "nested":
+        bench.adapters(source + "# as planned\n")
+        assert bench.work(directory, 2).state is State.OK
+        before = {p: p.read_bytes() for p in directory.iterdir() if p.is_file()}
+        bench.file.unlink()
+        assert main(directory, bench.results, 3) == worker.STORAGE
+        assert before == {p: p.read_bytes() for p in directory.iterdir() if p.is_file()}
+
+
+def test_code_that_changes_during_the_run_gives_no_result(bench: Any) -> None:
+    edit = "open(__file__, 'a').write('LATER = 1\\n'); called(f"
+    bench.adapters(bench.plain.replace("called(f", edit))
+    directory = bench.run_node(bench.entry("e1", coded(bench, "Ours"), bench.reference("Seen")))
+    record = bench.work(directory)
+    assert (record.state, record.reason) == (State.INFRASTRUCTURE, f"./adapters.py:Ours: {CHANGED}")
+    assert not (directory / "observations.npz").exists()
 
 
 def test_a_node_that_is_missing_or_broken_is_the_harness_own_error(bench: Any) -> None:

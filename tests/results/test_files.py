@@ -40,6 +40,13 @@ def test_non_finite_numbers_become_null(tmp_path):
     }
 
 
+def test_a_lone_surrogate_is_kept_as_its_escape(tmp_path):
+    path = tmp_path / "x.json"
+    write_json(path, {"bad \udcff": "bad \udcff"})
+    assert read_json(path) == {"bad \udcff": "bad \udcff"}
+    assert path.read_bytes().count(rb"\udcff") == 2
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "x.json"
     write_json(path, 1)

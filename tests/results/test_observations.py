@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.contract import Observations
+from harness.results.files import write_json
 from harness.results.observations import plain, read_notes, read_observations, storable, write_observations
 
 
@@ -118,3 +119,12 @@ def test_values_alone_need_no_arrays(tmp_path: Path) -> None:
     assert [p.name for p in write_observations(tmp_path, {"a": seen}, {})] == ["observations.json"]
     assert read_observations(tmp_path, "a") == Observations({}, {"n": 1})
     assert read_notes(tmp_path / "nothing") == {}
+
+
+def test_arrays_that_are_gone_are_missed(tmp_path: Path) -> None:
+    written = write_observations(tmp_path, {"a": storable(Observations({"x": np.arange(2)}))}, {})
+    write_json(tmp_path / "run.json", {"files": {path.name: "" for path in written}})
+    assert read_observations(tmp_path, "a").arrays["x"].tolist() == [0, 1]
+    (tmp_path / "observations.npz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"observations\.npz is gone.*--rerun"):
+        read_observations(tmp_path, "a")
