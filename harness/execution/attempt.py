@@ -30,7 +30,7 @@ class Step:
     cost: float | None = None
     rerun: bool = False
     skips: Mapping[str, str] = field(default_factory=dict)
-    waits: frozenset[str] = frozenset()
+    waits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class _Drive:
         if step.node.kind == "build" or step.node.document.get("shape", "single") == "single":
             return next(iter(bad.values()))
         if step.waits and all(key in bad for key in step.waits):
-            return bad[min(step.waits)]  # its rivals are measured already
+            return bad[step.waits[0]]  # its rivals are measured already
         reasons = [next((bad[k] for k in builds_in(e) if k in bad), None) for e in step.node.document["entries"]]
         return next(iter(bad.values())) if all(reasons) else None
 

@@ -48,7 +48,7 @@ class Planned:
     again: bool = False
     incomplete: bool = False
     record: RunRecord | None = None
-    waits: frozenset[str] = frozenset()
+    waits: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -197,15 +197,15 @@ def _limited(node: Node, record: RunRecord, stored: Stored, choices: Choices) ->
 
 def _finished(
     node: Node, record: RunRecord, stored: Stored, choices: Choices, upstream: Upstream
-) -> tuple[Action, str, frozenset[str]]:
+) -> tuple[Action, str, tuple[str, ...]]:
     """Action, reason, and the builds for whose sake alone a joint run is repeated."""
-    none: frozenset[str] = frozenset()
+    none: tuple[str, ...] = ()
     if node.kind == "build":
         return Action.REUSE, "made before", none
     failed = [e for e in record.entries.values() if not e.state.done]
     if failed and choices.retry:
         return Action.RUN, f"{len(failed)} of {len(record.entries)} entries failed before; --retry", none
-    waits = frozenset(
+    waits = sorted(
         key
         for entry in node.document["entries"]
         if (e := record.entries.get(entry["id"])) is not None and e.upstream
@@ -213,7 +213,7 @@ def _finished(
         if upstream([key], gates_only=True) is None
     )
     if waits:
-        return Action.RUN, "an entry waited for a build", waits
+        return Action.RUN, "an entry waited for a build", tuple(waits)
     if record.state is State.OK:
         reason = _unscored(node, stored)
         if reason is not None:
