@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -57,6 +58,7 @@ seeds: 10
 def finish(plan: Plan, template: Path) -> None:
     """Leave for every node the files that its execution would have left."""
     files = {name: (template / name).read_text("utf-8") for name in ("run.json", "scores.json", "node.json")}
+    seen = [template / name for name in json.loads(files["run.json"])["files"]]
     keys = json.loads(files["node.json"])
     old = keys["key"], keys["entries"][0]["id"], keys["metrics"][0]["score_key"]
     for planned in plan.planned:
@@ -68,6 +70,8 @@ def finish(plan: Plan, template: Path) -> None:
             for before, after in zip(old, new, strict=True):
                 text = text.replace(before, after)
             (directory / name).write_text(text, "utf-8")
+        for path in seen:
+            shutil.copy(path, directory)
 
 
 def timed(study: Study, results: Path) -> tuple[Plan, float, float]:
