@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """One metric at one evaluation cell, for all methods, in the order of the study's rows.
+    """One metric at one evaluation cell, for all methods that it is done with, in the order of the study's rows.
 
     ``note``: why methods of this column are not ranked, if they are not although they have a direction.
     """
@@ -61,7 +61,7 @@ class Column:
 
 def column(results: Results, evaluation: EvaluationCell, metric: str, level: float = LEVEL) -> Column:
     """The cells of all methods. Only complete ones (state OK) are ranked, so a failure moves nobody else's figures."""
-    rows = results.study.methods
+    rows = results.rows(evaluation.name)
     groups = [results.group(row, evaluation, metric) for row in rows]
     made = intervals([g.sample for g in groups], level)
     adapter = results.study.adapters[results.study.metric(evaluation.name, metric).use]

@@ -174,6 +174,11 @@ class Results:
             return seeded or (None,)
         return (None,) if seen == {None} else self.study.seeds
 
+    def rows(self, evaluation: str) -> tuple[MethodRow, ...]:
+        """The methods with which an evaluation is done, in the study's order."""
+        cells = [c for c in self.study.evaluations if c.name == evaluation]
+        return tuple(row for row in self.study.methods if any(cell.takes(row) for cell in cells))
+
     def group(self, row: MethodRow, cell: EvaluationCell, metric: str) -> Group:
         """Never fails for a row, cell and metric of the study: what is absent is a group in the state missing."""
         place = (row.label, cell.name, freeze(cell.cell), metric)

@@ -37,11 +37,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """One evaluation. ``fixed``: axes with the same value everywhere. ``order``: the rows, as indices of methods."""
+    """One evaluation. ``fixed``: axes with the same value everywhere. ``order``: indices of ``rows``."""
 
     evaluation: str
     fixed: Mapping[str, Json]
     panels: tuple[Panel, ...]
+    rows: tuple[MethodRow, ...]
     order: tuple[int, ...]
 
     @property
@@ -141,11 +142,12 @@ def _table(results: Results, evaluation: str, order: Order, level: float) -> Tab
     else:
         columns = tuple(column(results, cells[0], metric, level) for metric in metrics)
         panels = (Panel(None, None, tuple(metrics), columns),) if metrics else ()
-    rows = tuple(range(len(results.study.methods)))
+    rows = results.rows(evaluation)
+    shown = tuple(range(len(rows)))
     first = next((c for p in panels for c in p.columns), None)
     if order == "rank" and first is not None:
-        rows = tuple(sorted(rows, key=lambda i: _place(first, i)))
-    return Table(evaluation, fixed, panels, rows)
+        shown = tuple(sorted(shown, key=lambda i: _place(first, i)))
+    return Table(evaluation, fixed, panels, rows, shown)
 
 
 def _over_axes(
@@ -171,8 +173,8 @@ def _place(first: Column, i: int) -> tuple[bool, bool, int, float, int]:
 def _counts(results: Results) -> Counts:
     study = results.study
     found = dict.fromkeys(CellState, 0)
-    for row in study.methods:
-        for cell in study.evaluations:
+    for cell in study.evaluations:
+        for row in results.rows(cell.name):
             metrics = [study.adapters[u.use].short for u in cell.metrics]
             groups = [results.group(row, cell, m) for m in metrics]
             for seed in results.seeds(cell) if groups else ():

@@ -90,13 +90,17 @@ class _Group:
 
 def _groups(study: Study) -> Iterator[_Group]:
     for adapter, label, cells in _outer_cells(study):
-        pairs = [(row, cell) for row in study.methods for cell in cells if skipped(study.skips, row, cell) is None]
+        pairs = [(row, cell) for row in study.methods for cell in cells if _wants(study, row, cell)]
         if adapter.shape != "single":
             if pairs:
                 yield _Group(adapter, label, tuple(pairs))
             continue
         for row, cell in pairs:
             yield _Group(adapter, f"{cell.label}.{row.label}", ((row, cell),))
+
+
+def _wants(study: Study, row: MethodRow, cell: EvaluationCell) -> bool:
+    return cell.takes(row) and skipped(study.skips, row, cell) is None
 
 
 def _outer_cells(study: Study) -> Iterator[tuple[Adapter, str, Sequence[EvaluationCell]]]:
@@ -220,7 +224,7 @@ def _wanted(node: Node, entries: Sequence[_Entry], seed: int | None) -> Iterator
 def _declared_skips(study: Study) -> Iterator[Wanted]:
     for row in study.methods:
         for cell in study.evaluations:
-            reason = skipped(study.skips, row, cell)
+            reason = skipped(study.skips, row, cell) if cell.takes(row) else None
             if reason is None:
                 continue
             axes = {axis: plain(value) for axis, value in cell.cell.items()}

@@ -156,6 +156,10 @@ class _Reading:
         order = tuple(names.method(tree, {}) or "" for tree in self._order_trees())
         if arm is None:
             return None
+        named = [*zip(order, self._order_trees(), strict=True)]
+        for label, tree in [*named, *([(control_label, control.value)] if control is not None else [])]:
+            if label:
+                self._check_taken(names, arm, label, tree.place)
         where = self._point(names, arm, self.where, {})
         against = None
         if self.against and where is not None:
@@ -163,6 +167,11 @@ class _Reading:
         if names.unknown or names.wrong or where is None or "" in order or (self.against and against is None):
             return None
         return _Found(where, against, order, control_label)
+
+    def _check_taken(self, names: Names, arm: Arm, label: str, place: Place) -> None:
+        if not arm.takes(label):
+            message = f"evaluation {arm.name} is not done with {label}"
+            names.unknown.add(place, message, f"it is done with {', '.join(arm.methods or ())}")
 
     def _axis_place(self, key: str, axis: str) -> Place:
         tree = self._entries[key].value
@@ -195,6 +204,7 @@ class _Reading:
             label = names.method(entries["method"].value, further)
             if label is None:
                 return None
+            self._check_taken(names, arm, label, entries["method"].value.place)
             point["method"] = label
         else:
             for key, entry in further.items():

@@ -64,7 +64,7 @@ class Point:
 class Arm:
     """A method or an evaluation of the document. ``use`` has the parameters that no axis of the matrix sets.
 
-    ``metrics``: what an evaluation is scored with.
+    ``metrics``: what an evaluation is scored with. ``methods``: names of those it is done with, None for all.
     """
 
     kind: Kind
@@ -76,6 +76,11 @@ class Arm:
     axes: Mapping[str, Axis] = field(default_factory=dict)
     points: tuple[Point, ...] = ()
     metrics: tuple[Use, ...] = ()
+    methods: tuple[str, ...] | None = None
+
+    def takes(self, method: str) -> bool:
+        """Whether an evaluation is done with a method, by name or label."""
+        return self.methods is None or method.partition("[")[0] in self.methods
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,9 @@ def _arm(reader: Reader, kind: Kind, name: str, entry: Entry, names: Sequence[st
     metrics = read_metrics(reader, adapter, entries) if kind == "evaluation" else ()
     if use is BAD or axes is None or len(reader.problems.errors) > before:
         return None
-    arm = Arm(kind, name, entry.place, entries, adapter, use, axes, metrics=metrics)
+    listed = reader.value(entries, kind, "methods") if kind == "evaluation" else None
+    methods = None if listed is None else tuple(listed)
+    arm = Arm(kind, name, entry.place, entries, adapter, use, axes, metrics=metrics, methods=methods)
     return _with_points(reader, arm)
 
 

@@ -119,6 +119,13 @@ SECTIONS: Mapping[str, Schema] = {
         "What is measured of every method.",
         {
             **_ARM,
+            "methods": {
+                "type": "array",
+                "minItems": 1,
+                "items": _TEXT,
+                "uniqueItems": True,
+                "description": "Methods it is done with, by default all; the others have no row in its table.",
+            },
             "metrics": {
                 "type": "array",
                 "minItems": 1,

@@ -16,7 +16,7 @@ from harness.spec.include import read
 from harness.spec.names import Forms
 from harness.spec.profiles import choose, form, profile_names
 from harness.spec.resolved import resolved
-from harness.spec.skips import check_exclusions, check_fit, read_skips
+from harness.spec.skips import check_exclusions, check_fit, check_methods, read_skips
 from harness.spec.study import EvaluationCell, MethodRow, Resources, Study, Use
 from harness.spec.text import Entry, Fields
 
@@ -87,6 +87,7 @@ class _Loading:
         _check_limit(reader, entries, shape)
         forms = Forms(reader, shape, lambda: self._others(profile))
         check_exclusions(forms)
+        check_methods(forms)
         skips = read_skips(forms, entries)
         check_fit(reader, shape.of("method"), shape.of("evaluation"), skips)
         claims = read_claims(forms, entries["claims"].value) if "claims" in entries else []
@@ -183,7 +184,8 @@ def _rows(reader: Reader, arm: Arm, defaults: Resources) -> Iterator[MethodRow]:
 def _cells(reader: Reader, arm: Arm, defaults: Resources) -> Iterator[EvaluationCell]:
     resources = _resources(reader, arm.entries, "evaluation", defaults)
     for point in arm.points:
-        yield EvaluationCell(point.label, arm.name, point.cell, _at(arm.use, point.params), arm.metrics, resources)
+        use = _at(arm.use, point.params)
+        yield EvaluationCell(point.label, arm.name, point.cell, use, arm.metrics, resources, arm.methods)
 
 
 def _at(use: Use, params: Mapping[str, Any]) -> Use:

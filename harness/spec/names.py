@@ -83,6 +83,12 @@ class Names:
         self.unknown.add(place, f'there is no {kind} "{name}"', suggestion(name, options))
         return None
 
+    def method_name(self, tree: Tree) -> str | None:
+        """The name of a method, all of whose rows are meant; None after reporting."""
+        name = self.text(tree, "method")
+        arm = self.arm("method", name, tree.place) if name is not None else None
+        return None if arm is None else arm.name
+
     def method(self, tree: Tree, further: Mapping[str, Entry]) -> str | None:
         """The label of the one row that a name or label, with values of the method's own axes, refers to."""
         name = self.text(tree, "method")

@@ -51,7 +51,8 @@ def _method(reader: Reader, arm: Arm) -> dict[str, Any]:
 
 def _evaluation(reader: Reader, arm: Arm) -> dict[str, Any]:
     metrics = [plain_use(use) if use.params else use.use for use in arm.metrics]
-    return {**_arm(reader, arm), "metrics": metrics}
+    methods = {} if arm.methods is None else {"methods": list(arm.methods)}
+    return {**_arm(reader, arm), **methods, "metrics": metrics}
 
 
 def _arm(reader: Reader, arm: Arm) -> dict[str, Any]:

@@ -98,6 +98,18 @@ def _axis_value(names: Names, arms: Iterable[Arm], key: str, entry: Entry, cell:
         names.axis(known, key, entry.place, "what is skipped")
 
 
+def check_methods(forms: Forms) -> None:
+    """Every name that an evaluation lists under ``methods`` must be a method of some form."""
+    for arm in forms.outline.of("evaluation"):
+        tree = arm.entries["methods"].value if "methods" in arm.entries else None
+        for item in tree.items if isinstance(tree, Items) else ():
+            _check_method(forms, item)
+
+
+def _check_method(forms: Forms, tree: Tree) -> None:
+    forms.settle(lambda names: names.method_name(tree))
+
+
 def check_exclusions(forms: Forms) -> None:
     """Every entry of ``exclude`` must name values that some form has."""
     for arm in forms.outline.arms.values():
@@ -142,13 +154,15 @@ def check_fit(reader: Reader, methods: Iterable[Arm], evaluations: Iterable[Arm]
     for method in methods:
         for evaluation in evaluations:
             wanted = evaluation.adapter.method
-            if wanted is None or method.adapter.fits((wanted,)) or _all_skipped(method, evaluation, skips):
+            if wanted is None or not evaluation.takes(method.name) or method.adapter.fits((wanted,)):
+                continue
+            if _all_skipped(method, evaluation, skips):
                 continue
             message = (
                 f"{method.adapter.name} is no {wanted.rpartition(':')[2]}, "
                 f'which evaluation "{evaluation.name}" ({evaluation.adapter.name}) takes'
             )
-            hint = f"use another method, or skip it: {{where: {{evaluation: {evaluation.name}}}, reason: ...}}"
+            hint = f"leave it out of the methods of {evaluation.name}, or use another method"
             reader.problems.add(_use_place(method), message, hint)
 
 

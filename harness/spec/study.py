@@ -65,7 +65,8 @@ class MethodRow:
 class EvaluationCell:
     """An evaluation at one point of its matrix, joint axes included. ``label``: "latency[context=8|tensor_parallel=4]".
 
-    ``cell`` holds the axis values (they are in ``use.params`` too); ``metrics`` are what it is scored with.
+    ``cell`` holds the axis values (they are in ``use.params`` too); ``metrics`` are what it is scored with;
+    ``methods``: names of the methods that it is done with, None for all.
     """
 
     label: str
@@ -74,6 +75,11 @@ class EvaluationCell:
     use: Use
     metrics: tuple[Use, ...]
     resources: Resources = Resources()
+    methods: tuple[str, ...] | None = None
+
+    def takes(self, row: MethodRow) -> bool:
+        """Whether it is done with a method (a declared skip aside)."""
+        return self.methods is None or row.name in self.methods
 
 
 @dataclass(frozen=True)

@@ -199,3 +199,14 @@ def test_frame_of_all_states(lab):
     assert set(frame["state"]) == {"ok", "partial", "failed", "undefined", "skipped", "missing"}
     assert frame["estimate"].dtype == float
     assert np.isfinite(frame["estimate"].dropna()).all()
+
+
+def test_a_table_has_the_rows_of_the_methods_it_is_done_with(lab):
+    study = lab.one_metric(("a", "b", "c"), direction="max", deterministic=True, kind="exact")
+    study = replace(study, evaluations=tuple(replace(e, methods=("a", "c")) for e in study.evaluations))
+    scores = [lab.score(m, "task.accuracy", v, seed=None) for m, v in (("a", 1.0), ("c", 3.0))]
+    board = build(study, scores, order="rank")
+    (table,) = board.tables
+    assert [table.rows[i].label for i in table.order] == ["c", "a"]
+    assert str(board.counts) == "2 of 2 measurements finished"
+    assert board.coverage("b") == (0, 0)

@@ -225,3 +225,14 @@ def test_ten_thousand_runs_are_compiled_in_seconds(study, row, cell, sources):
     seconds = time.process_time() - start
     assert len(runs(compiled)) == 10_000
     assert seconds < 5  # 1.3 s on an idle core; benchmarks/planning.py measures it
+
+
+def test_an_evaluation_is_done_with_the_methods_it_lists(small, sources):
+    everything = small()
+    cells = tuple(replace(c, methods=("mean",)) for c in everything.evaluations)
+    skips = (Skip({"method": "median"}, "slow"),)
+    compiled = compile_study(replace(everything, evaluations=cells, skips=skips), sources, "here")
+    assert runs(compiled) == ["quality.mean.s0", "quality.mean.s1"]
+    assert {w.method for w in compiled.wanted} == {"mean"}
+    both = compile_study(everything, sources, "here")
+    assert set(compiled.nodes) < set(both.nodes)

@@ -150,8 +150,8 @@ CASES: list[tuple[str, str | bytes, list[str]]] = [
         "{use: toy.stranger}",
         [
             (
-                '5:12: toy.stranger is no Learner, which evaluation "speed" (toy.speed) takes; use another '
-                "method, or skip it: {where: {evaluation: speed}, reason: ...}"
+                '5:12: toy.stranger is no Learner, which evaluation "speed" (toy.speed) takes; leave it '
+                "out of the methods of speed, or use another method"
             )
         ],
     ),

@@ -38,7 +38,7 @@ def _panel(board: Leaderboard, table: Table, panel: Panel) -> str:
     for i in table.order:
         texts = [cell_text(board, c.cells[i]) for c in panel.columns]
         shown = [f"**{t.line}** \\*" if t.best else t.line for t in texts]
-        lines.append(_row([escape(board.methods[i].label), *shown]))
+        lines.append(_row([escape(table.rows[i].label), *shown]))
     return "\n".join(lines)
 
 

@@ -97,7 +97,7 @@ class _Page:
         self.console.print()
         self.console.print(self.text(panel_title(table, panel, arrows=self.unicode), "bold"))
         texts = [[cell_text(self.board, c.cells[i]) for c in panel.columns] for i in table.order]
-        labels = [self.board.methods[i].label for i in table.order]
+        labels = [table.rows[i].label for i in table.order]
         corner, *heads = headings(panel, arrows=self.unicode)
         for stacked, part in self._fit([corner, *labels], heads, texts):
             rows = [[row[k] for k in part] for row in texts]
