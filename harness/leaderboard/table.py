@@ -11,6 +11,7 @@ from harness.leaderboard import notes, wording
 from harness.leaderboard.cells import Cell, Column, column
 from harness.leaderboard.claims import Judgement, judged
 from harness.leaderboard.intervals import LEVEL
+from harness.leaderboard.provenance import Provenance, provenance
 from harness.leaderboard.samples import CellState, Results, freeze
 from harness.results.score import Score
 from harness.spec.study import EvaluationCell, MethodRow, Study
@@ -84,6 +85,7 @@ class Leaderboard:
     footnotes: tuple[tuple[str, str], ...]
     legend: tuple[str, ...]
     counts: Counts
+    provenance: Provenance
 
     def cells(self) -> Iterator[tuple[Column, Cell]]:
         """Every cell with its column: tables, columns, methods in the study's order."""
@@ -128,6 +130,7 @@ def build(study: Study, scores: Sequence[Score], *, order: Order = "spec", level
         footnotes=notes.footnotes(columns),
         legend=notes.legend(columns, study.limit, level),
         counts=_counts(results),
+        provenance=provenance(scores),
     )
 
 

@@ -70,6 +70,8 @@ def _score(want: Wanted, stored: Stored | None, blocked: Blocked, read_arrays: R
         arrays=partial(read_arrays, stored.directory, want.score_key),
         hardware=str(record.environment.get("cpu") or ""),
         versions=record.versions,
+        commit=record.commit,
+        started=record.started,
     )
 
 

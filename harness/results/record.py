@@ -97,6 +97,15 @@ class RunRecord:
         found = {name: str(v) for name, v in packages.items()} if isinstance(packages, Mapping) else {}
         return {"python": str(self.environment["python"]), **found} if "python" in self.environment else found
 
+    @property
+    def commit(self) -> str:
+        """Of the harness: twelve digits, "... with changes" where files differed from it; empty where unknown."""
+        source = self.environment.get("source")
+        found = source.get("harness") if isinstance(source, Mapping) else None
+        if not isinstance(found, Mapping):
+            return ""
+        return f"{str(found.get('commit'))[:12]}{' with changes' if found.get('dirty') else ''}"
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

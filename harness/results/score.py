@@ -21,7 +21,7 @@ class Score:
     where the metric's scale is "log"), "units", "replicates", each only if stored. Scores of one timed or joint
     run share ``run``: their items are paired round by round. State OK with value None means undefined, for the
     reason given. ``evaluation`` is its name and ``cell`` its axis values; ``method`` is a row's label. ``versions``:
-    of Python and of the libraries that were loaded.
+    of Python and of the libraries that were loaded. ``commit``: of the harness; ``started``: ISO 8601, UTC.
     """
 
     method: str
@@ -38,3 +38,5 @@ class Score:
     hardware: str = ""
     versions: Mapping[str, str] = field(default_factory=dict, compare=False)
     gate_closed: bool = False
+    commit: str = ""
+    started: str = field(default="", compare=False)

@@ -15,7 +15,8 @@
         "parts": [{"label", "what", "verdict", "measured", "interval", "basis", "reason"}], "control": [as parts],
         "evidence": [{"role", "method", "evaluation", "cell", "metric", "estimate", "interval", "n", "planned",
                       "state", "reason", "runs"}]}],
-     "footnotes": {mark: text}, "legend": [...]}
+     "footnotes": {mark: text}, "legend": [...],
+     "provenance": {"started": [first, last], "machines": [...], "commits": [...], "libraries": {name: [versions]}}}
 
 ``values`` stand beside ``seeds``. Rows and columns are in the spec's order.
 """
@@ -59,6 +60,7 @@ def document(board: Leaderboard) -> dict[str, Any]:
             "claims": [_claim(j) for j in board.judgements],
             "footnotes": dict(board.footnotes),
             "legend": board.legend,
+            "provenance": {**asdict(board.provenance), "libraries": dict(board.provenance.libraries)},
         }
     )
     return made

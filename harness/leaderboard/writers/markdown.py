@@ -28,6 +28,9 @@ def render(board: Leaderboard) -> str:
         blocks.append("\n".join([*notes, *legend]))
     if board.judgements:
         blocks.append("\n".join(["## Claims", "", *_claims(board)]))
+    made = [f"- {escape(line)}" for line in board.provenance.lines()]
+    if made:
+        blocks.append("\n".join(["## Provenance", "", *made]))
     return "\n\n".join(blocks) + "\n"
 
 
