@@ -16,12 +16,17 @@ QUERY_LATENT = Fraction(1, 3)  # d_q in units of d
 
 
 class GLA(Attention):
-    """Grouped latent attention (arXiv 2505.21487): GLA-2 by default, GLA-4 with ``latents: 4``."""
+    """Grouped latent attention (arXiv 2505.21487): GLA-2 by default, GLA-4 with ``latents: 4``.
+
+    ``calibrated``: latents are scaled for equal variances, as in arXiv 2603.02188.
+    """
 
     name: ClassVar[str] = "gla"
     needs: ClassVar[Needs] = Needs(extras=("decoding",), preload=("torch",))
 
     latents: Annotated[int, {"minimum": 1}] = 2
+    calibrated: bool = True
+    calibrated: bool = True
 
     def layout(self, shape: Shape) -> Layout:
         """``latents`` latents that can stand on as many devices."""
@@ -29,4 +34,5 @@ class GLA(Attention):
 
     def module(self, shape: Shape) -> LatentAttention:
         """See :class:`Attention`."""
-        return LatentAttention(shape, self.layout(shape), shape.part(QUERY_LATENT))
+        query_latent = shape.part(QUERY_LATENT)
+        return LatentAttention(shape, self.layout(shape), query_latent, calibrated=self.calibrated, gated=self.gated)

@@ -28,4 +28,4 @@ class GQA(Attention):
 
     def module(self, shape: Shape) -> GroupedAttention:
         """See :class:`Attention`."""
-        return GroupedAttention(shape, self.layout(shape))
+        return GroupedAttention(shape, self.layout(shape), gated=self.gated)

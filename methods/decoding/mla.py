@@ -16,10 +16,17 @@ QUERY_LATENT = Fraction(1, 2)  # d_q in units of d
 
 
 class MLA(Attention):
-    """Multi-head latent attention (arXiv 2405.04434), with the latents scaled as in arXiv 2603.02188."""
+    """Multi-head latent attention (arXiv 2405.04434).
+
+    ``calibrated``: latents are scaled for equal variances, as in arXiv 2603.02188.
+    """
 
     name: ClassVar[str] = "mla"
     needs: ClassVar[Needs] = Needs(extras=("decoding",), preload=("torch",))
+
+    calibrated: bool = True
+
+    calibrated: bool = True
 
     def layout(self, shape: Shape) -> Layout:
         """One latent, whole on every device."""
@@ -27,4 +34,5 @@ class MLA(Attention):
 
     def module(self, shape: Shape) -> LatentAttention:
         """See :class:`Attention`."""
-        return LatentAttention(shape, self.layout(shape), shape.part(QUERY_LATENT))
+        query_latent = shape.part(QUERY_LATENT)
+        return LatentAttention(shape, self.layout(shape), query_latent, calibrated=self.calibrated, gated=self.gated)

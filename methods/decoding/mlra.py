@@ -19,7 +19,7 @@ class MLRA(Attention):
     """Multi-head low-rank attention (arXiv 2603.02188): MLRA-4 by default, MLRA-2 with ``branches: 2``.
 
     With as many branches as latents every head attends to every latent; with fewer, each branch spreads its latents
-    over groups of the heads.
+    over groups of the heads. ``calibrated``: latents and the sum over branches are scaled for equal variances.
     """
 
     name: ClassVar[str] = "mlra"
@@ -27,6 +27,8 @@ class MLRA(Attention):
 
     branches: Annotated[int, {"minimum": 1}] = 4
     latents: Annotated[int, {"minimum": 1}] = 4
+    calibrated: bool = True
+    calibrated: bool = True
 
     def layout(self, shape: Shape) -> Layout:
         """``latents`` latents that can stand on as many devices."""
@@ -34,4 +36,5 @@ class MLRA(Attention):
 
     def module(self, shape: Shape) -> LatentAttention:
         """See :class:`Attention`."""
-        return LatentAttention(shape, self.layout(shape), shape.part(QUERY_LATENT))
+        query_latent = shape.part(QUERY_LATENT)
+        return LatentAttention(shape, self.layout(shape), query_latent, calibrated=self.calibrated, gated=self.gated)

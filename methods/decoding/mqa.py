@@ -26,4 +26,4 @@ class MQA(Attention):
 
     def module(self, shape: Shape) -> GroupedAttention:
         """See :class:`Attention`."""
-        return GroupedAttention(shape, self.layout(shape))
+        return GroupedAttention(shape, self.layout(shape), gated=self.gated)

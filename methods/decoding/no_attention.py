@@ -30,5 +30,7 @@ class NoAttention(Attention):
         raise NotApplicable("a decoder without attention caches nothing")
 
     def module(self, shape: Shape) -> Nothing:
-        """See :class:`Attention`."""
+        """Raises NotApplicable for options of heads, of which it has none."""
+        if self.gated or self.head_multiple != 1:
+            raise NotApplicable("a decoder without attention has no heads to gate or to multiply")
         return Nothing()

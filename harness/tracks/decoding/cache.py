@@ -1,4 +1,4 @@
-"""The cache of one device: real tensors, feature-major, the only memory of the past that decoding has."""
+"""The cache of one device: real tensors, token after token, the only memory of the past that decoding has."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from harness.tracks.decoding.layout import Layout, Share
 
 
 class DeviceCache:
-    """Tensors [batch, pieces, width, capacity], of which the first ``length`` tokens are filled.
+    """Tensors [batch, pieces, capacity, width], of which the first ``length`` tokens are filled.
 
-    Tokens lie along the last dimension: the logits of many tokens are then sums of long contiguous rows, and the
-    weighted sum a product of long rows, which a memory-bound machine streams best.
+    A token's numbers lie together: a kernel that goes over the cache once reads one stream, whatever the capacity.
     """
 
     def __init__(
@@ -26,10 +25,11 @@ class DeviceCache:
         device: str = "cpu",
     ) -> None:
         self.layout = layout
+        self.widths = layout.widths(head_dim)
         self.length = 0
         self.tensors: dict[str, Tensor] = {
             t.name: torch.empty(
-                batch, 1 if t.shared else len(share.pieces), t.elements(head_dim), capacity, dtype=dtype, device=device
+                batch, 1 if t.shared else len(share.pieces), capacity, t.elements(head_dim), dtype=dtype, device=device
             )
             for t in layout.tensors
         }
@@ -37,23 +37,26 @@ class DeviceCache:
     def append(self, **states: Tensor) -> None:
         """Add one token: each state is [batch, pieces, width]."""
         for name, state in states.items():
-            self.tensors[name][..., self.length] = state
+            self.tensors[name][:, :, self.length] = state
         self.length += 1
 
     def filled(self, name: str) -> Tensor:
-        """The filled part of a tensor, [batch, pieces, width, length], as a view."""
-        return self.tensors[name][..., : self.length]
+        """The filled part of a tensor, [batch, pieces, length, width], as a view."""
+        return self.tensors[name][:, :, : self.length]
 
     @property
     def keys(self) -> Tensor:
-        return self.filled(self.layout.key)
+        """[batch, pieces, length, key width]: a view into the values where these hold the keys."""
+        return self.filled(self.layout.key)[..., : self.widths.key]
 
     @property
     def values(self) -> Tensor:
+        """[batch, pieces, length, value width]."""
         return self.filled(self.layout.value)
 
     @property
     def rope_keys(self) -> Tensor | None:
+        """[batch, 1, length, rope width], or None where the layout has none."""
         return None if self.layout.rope is None else self.filled(self.layout.rope)
 
     def elements(self) -> int:

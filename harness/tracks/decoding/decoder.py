@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import torch
@@ -86,12 +87,14 @@ class Decoder(nn.Module):
         super().__init__()
         self.size = size
         self.embedding = nn.Embedding(vocabulary, size.model)
-        self.blocks = nn.ModuleList(Block(method.module(size.shape()), size) for _ in range(size.layers))
+        shape = replace(size.shape(), heads=size.heads * method.head_multiple)
+        self.blocks = nn.ModuleList(Block(method.module(shape), size) for _ in range(size.layers))
+        self.zero_output = method.zero_init
         self.norm = RMSNorm(size.model)
 
     def initialise(self, seed: int, std: float) -> None:
         """Draw all weights; the embedding first, so that rivals start from the same one."""
-        initialise(self, torch.Generator().manual_seed(seed), std)
+        initialise(self, torch.Generator().manual_seed(seed), std, self.zero_output)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """[batch, time] ids -> logits [batch, time, vocabulary]."""

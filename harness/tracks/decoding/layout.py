@@ -39,12 +39,23 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Widths:
+    """Numbers per token that logits (``key``, and ``rope`` for the shared rotary part) and weighted sums read."""
+
+    key: int
+    value: int
+    rope: int
+
+
+@dataclass(frozen=True)
 class Layout:
     """The cached tensors of one attention layer.
 
     ``key``, ``value``, ``rope``: which tensor the logits, the weighted sum and the rotary part of the logits read
-    (``key`` and ``value`` may be the same). Each query head reads ``branches`` pieces and adds their outputs:
-    piece p belongs to branch ``p // groups`` and to head group ``p % groups``, where ``groups = pieces / branches``.
+    (``key`` and ``value`` may be the same). ``key_width``: how much of the key tensor is key, from its start, in units
+    of d_h (default: all). ``factored``: keys and values are products of several tensors, which decode kernels do
+    not read; ``key`` and ``value`` then name the largest. Each query head reads ``branches`` pieces and adds their
+    outputs: piece p belongs to branch ``p // groups`` and to head group ``p % groups``, where ``groups = pieces / branches``.
     """
 
     pieces: int
@@ -53,6 +64,8 @@ class Layout:
     value: str
     rope: str | None = None
     branches: int = 1
+    key_width: Fraction | None = None
+    factored: bool = False
 
     @property
     def groups(self) -> int:
@@ -61,6 +74,14 @@ class Layout:
 
     def tensor(self, name: str) -> CacheTensor:
         return next(t for t in self.tensors if t.name == name)
+
+    def widths(self, head_dim: int) -> Widths:
+        """Widths in numbers. Raises ValueError where one is no whole number."""
+        key = self.tensor(self.key)
+        if self.key_width is not None:
+            key = CacheTensor(key.name, self.key_width)
+        rope = 0 if self.rope is None else self.tensor(self.rope).elements(head_dim)
+        return Widths(key.elements(head_dim), self.tensor(self.value).elements(head_dim), rope)
 
     def heads_per_piece(self, heads: int) -> int:
         """Raises NotApplicable where the heads do not divide evenly into the groups."""
@@ -100,6 +121,24 @@ class Layout:
 def grouped_layout(kv_heads: int, key: Fraction, value: Fraction) -> Layout:
     """Keys and values of ``kv_heads`` heads; every query head reads one of them."""
     return Layout(kv_heads, (CacheTensor("key", key), CacheTensor("value", value)), key="key", value="value")
+
+
+def tied_layout(states: int, width: Fraction, key: Fraction, rope: Fraction) -> Layout:
+    """``states`` vectors, values whose first ``key`` are keys too, and one rotary key shared by all heads."""
+    tensors = (CacheTensor("state", width), CacheTensor("rope_key", rope, shared=True))
+    return Layout(states, tensors, key="state", value="state", rope="rope_key", key_width=key)
+
+
+def factored_layout(heads: int, rank: int, head_dim: int) -> Layout:
+    """Per head ``rank`` numbers for keys and as many for values, and as many vectors of d_h for all heads together."""
+    numbers, vectors = Fraction(rank, head_dim), Fraction(rank)
+    tensors = (
+        CacheTensor("key_a", numbers),
+        CacheTensor("value_a", numbers),
+        CacheTensor("key_b", vectors, shared=True),
+        CacheTensor("value_b", vectors, shared=True),
+    )
+    return Layout(heads, tensors, key="key_b", value="value_b", factored=True)
 
 
 def latent_layout(latents: int, width: Fraction, rope: Fraction, branches: int = 1) -> Layout:

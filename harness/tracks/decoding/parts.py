@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -46,22 +50,49 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 
 
 class OutputProjection(nn.Linear):
-    """A linear map back into the residual stream, without bias: starts at zero."""
+    """A linear map back into the residual stream, without bias: starts at zero unless :func:`initialise` is told not."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, bias=False)
 
 
-def initialise(module: nn.Module, generator: torch.Generator, std: float) -> None:
-    """N(0, std) for weights, ones for norms, zeros for projections into the residual stream.
+class FactorMaps(nn.Linear):
+    """Linear maps of x to matrices of ``sizes`` (count, width), in one weight, without bias, one after another.
 
-    With the zeros every block starts as the identity; arXiv 2603.02188 finds that better for all variants.
+    They start as in the code released with arXiv 2603.02188: Xavier's uniform distribution of each map seen as a tensor
+    [inputs, count, width], which counts count * width numbers in and inputs * width out.
+    """
+
+    def __init__(self, inputs: int, sizes: tuple[tuple[int, int], ...]) -> None:
+        super().__init__(inputs, sum(count * width for count, width in sizes), bias=False)
+        self.sizes = sizes
+
+    def parts(self) -> list[Tensor]:
+        """The weight of each map, [count, width, inputs], as views."""
+        rows = torch.split(self.weight, [count * width for count, width in self.sizes])
+        return [torch.unflatten(r, 0, size) for r, size in zip(rows, self.sizes, strict=True)]
+
+    def initialise(self, generator: torch.Generator) -> None:
+        for part in self.parts():
+            count, width, inputs = part.shape
+            bound = math.sqrt(6 / ((count + inputs) * width))
+            nn.init.uniform_(part.detach(), -bound, bound, generator=generator)
+
+
+def initialise(module: nn.Module, generator: torch.Generator, std: float, zero_init: bool = True) -> None:
+    """N(0, std) for weights, ones for norms, zeros for projections into the residual stream; factor maps see there.
+
+    With the zeros every block starts as the identity; arXiv 2603.02188 finds that better for all variants. Without
+    ``zero_init`` these projections start like all other weights.
     """
     for part in module.modules():
+        if isinstance(part, FactorMaps):
+            part.initialise(generator)
+            continue
         for parameter in part.parameters(recurse=False):
             if isinstance(part, RMSNorm):
                 nn.init.ones_(parameter)
-            elif isinstance(part, OutputProjection):
+            elif zero_init and isinstance(part, OutputProjection):
                 nn.init.zeros_(parameter)
             else:
                 nn.init.normal_(parameter, std=std, generator=generator)

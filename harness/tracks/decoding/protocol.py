@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from harness.contract import Method
-from harness.tracks.decoding.cache import DeviceCache
-from harness.tracks.decoding.layout import Layout, Share
+from harness.tracks.decoding.layout import Layout
+from harness.tracks.decoding.parts import OutputProjection
 
 
 @dataclass(frozen=True)
@@ -28,46 +28,45 @@ class Shape:
         return max(8, round(fraction * self.model / 8) * 8)
 
 
-class DeviceDecoder(ABC):
-    """One device's part in decoding: its weights alone; what it knows of the past is in the cache it is given."""
-
-    @abstractmethod
-    def step(self, x: Tensor, cache: DeviceCache) -> Tensor:
-        """One token: x [batch, 1, d] -> this device's addend to the layer's output [batch, 1, d].
-
-        Appends the token's states to the cache; its position is the cache's length before the step.
-        """
-
-
 class AttentionModule(nn.Module, ABC):
-    """One layer of causal self-attention that trains (``forward``) and decodes (``device``)."""
+    """One layer of causal self-attention. How it decodes is told by :mod:`harness.tracks.decoding.devices`."""
 
-    def __init__(self, shape: Shape, layout: Layout) -> None:
+    def __init__(self, shape: Shape, layout: Layout, *, gated: bool = False, head_width: int | None = None) -> None:
+        """``head_width``: numbers that a head puts out, by default d_h."""
         super().__init__()
         self.shape = shape
         self.layout = layout
+        self.head_width = head_width or shape.head_dim
+        heads = shape.heads * self.head_width
+        self.output = OutputProjection(heads, shape.model)
+        self.gate = nn.Linear(shape.model, heads, bias=False) if gated else None
+
+    def project(self, mixed: Tensor, x: Tensor) -> Tensor:
+        """What the heads put out, [batch, time, heads, head width], gated by the input x -> [batch, time, d]."""
+        flat = mixed.flatten(2)
+        if self.gate is not None:
+            flat = torch.sigmoid(self.gate(x)) * flat
+        projected: Tensor = self.output(flat)
+        return projected
 
     @abstractmethod
     def forward(self, x: Tensor, offset: int = 0, causal: bool = True) -> Tensor:
         """x [batch, time, d] -> [batch, time, d]; positions count from ``offset``."""
 
-    @abstractmethod
-    def device(self, share: Share) -> DeviceDecoder:
-        """The decoder of one device. The sum over all devices of ``layout.shares`` equals the module."""
-
-    def devices(self, tensor_parallel: int) -> list[DeviceDecoder]:
-        return [self.device(share) for share in self.layout.shares(self.shape.heads, tensor_parallel)]
-
-    def caches(self, tensor_parallel: int, batch: int, capacity: int, dtype: torch.dtype) -> list[DeviceCache]:
-        """Empty caches, one per device, in the order of :meth:`devices`."""
-        shares = self.layout.shares(self.shape.heads, tensor_parallel)
-        return [DeviceCache(self.layout, share, self.shape.head_dim, batch, capacity, dtype) for share in shares]
-
 
 class Attention(Method):
-    """A causal attention layer."""
+    """A causal attention layer.
+
+    ``gated``: what the heads put out is multiplied by sigmoid(x W_G), elementwise, before the output projection.
+    ``zero_init``: the projections into the residual stream start at zero; else like all other weights.
+    ``head_multiple``: the small decoders have so many query heads per head of their shape, and the same cache.
+    """
 
     abstract: ClassVar[bool] = True
+
+    gated: bool = False
+    zero_init: bool = True
+    head_multiple: Annotated[int, {"minimum": 1}] = 1
 
     def layout(self, shape: Shape) -> Layout:
         """What is cached. Raises NotApplicable for a shape that the method cannot take."""

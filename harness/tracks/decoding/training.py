@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Recipe:
 
 
 def train(decoder: Decoder, stream: np.ndarray, recipe: Recipe, context: Context, device: str) -> float:
-    """Train in place; the mean loss (nats per token) of the last tenth of the steps.
+    """Train in place on windows of a stream; the mean loss (nats per token) of the last tenth of the steps.
 
     Step s reads windows at places drawn from the stream "data" alone, so rivals of one seed see the same batches, and
     a training that was interrupted sees what it would have seen.
@@ -55,6 +56,21 @@ def train(decoder: Decoder, stream: np.ndarray, recipe: Recipe, context: Context
     if len(stream) <= window:
         raise ValueError(f"the training text has {len(stream)} tokens: one window needs more than {window}")
     starts = context.rng("data").integers(0, len(stream) - window, size=(recipe.steps, recipe.batch))
+    within = np.arange(window + 1)
+
+    def windows(step: int) -> np.ndarray:
+        rows: np.ndarray = stream[starts[step][:, None] + within]
+        return rows.astype(np.int64)
+
+    return train_on(decoder, windows, recipe, context, device)
+
+
+def train_on(
+    decoder: Decoder, batches: Callable[[int], np.ndarray], recipe: Recipe, context: Context, device: str
+) -> float:
+    """The same on batches [recipe.batch, time] of int64 ids that depend on the step alone; the mean over all losses
+    that the decoder returns for a batch counts.
+    """
     decoder.to(device).train()
     optimiser = torch.optim.AdamW(
         decoder.parameters(), betas=BETAS, eps=EPSILON, weight_decay=recipe.weight_decay, fused=True
@@ -63,15 +79,15 @@ def train(decoder: Decoder, stream: np.ndarray, recipe: Recipe, context: Context
     losses = torch.zeros(recipe.steps)
     first = _resume(path, decoder, optimiser, losses)
     saved = time.monotonic()
-    within = np.arange(window + 1)
     for step in range(first, recipe.steps):
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate(step)
-        batch = torch.from_numpy(stream[starts[step][:, None] + within].astype(np.int64)).to(device)
+        batch = torch.from_numpy(batches(step)).to(device)
         optimiser.zero_grad()
         for part in torch.split(batch, recipe.micro_batch):
             with torch.autocast(device, torch.bfloat16, enabled=recipe.half):
-                loss = decoder.losses(part).sum() / (recipe.batch * window)
+                each = decoder.losses(part)
+                loss = each.sum() / (recipe.batch * each.shape[1])
             torch.autograd.backward(loss)
             losses[step] += loss.detach().cpu()
         torch.nn.utils.clip_grad_norm_(decoder.parameters(), CLIP)

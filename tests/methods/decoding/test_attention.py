@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from harness.contract import NotApplicable
+from harness.tracks.decoding.devices import caches_of, devices_of
 from harness.tracks.decoding.latent import LatentAttention
 from harness.tracks.decoding.layout import latent_layout
 from harness.tracks.decoding.protocol import Shape
@@ -33,8 +34,8 @@ def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
 
 def decoded(module: Any, x: Any, devices: int) -> Any:
     """Token by token, the devices' addends summed."""
-    caches = module.caches(devices, x.shape[0], x.shape[1], x.dtype)
-    decoders = module.devices(devices)
+    caches = caches_of(module, devices, x.shape[0], x.shape[1], x.dtype)
+    decoders = devices_of(module, devices)
     steps = [sum(d.step(x[:, t : t + 1], c) for d, c in zip(decoders, caches, strict=True)) for t in range(x.shape[1])]
     return torch.cat(steps, dim=1)
 
@@ -61,7 +62,7 @@ def test_decoding_in_single_precision(method: Any, kit: Any) -> None:
 def test_one_device_alone_is_not_the_whole(kit: Any) -> None:
     module = kit.randomised(MLRA().module(kit.shape))
     x = kit.tokens()
-    first, cache = module.devices(4)[0], module.caches(4, 2, kit.time, x.dtype)[0]
+    first, cache = devices_of(module, 4)[0], caches_of(module, 4, 2, kit.time, x.dtype)[0]
     assert (first.step(x[:, :1], cache) - module(x)[:, :1]).abs().max() > 1e-2
 
 

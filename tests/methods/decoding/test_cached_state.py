@@ -10,6 +10,7 @@ import torch
 
 from harness.contract import NotApplicable
 from harness.tracks.decoding.cache import DeviceCache
+from harness.tracks.decoding.devices import caches_of, device_of, devices_of
 from harness.tracks.decoding.protocol import Shape
 from methods.decoding.gqa import GQA
 from methods.decoding.no_attention import NoAttention
@@ -39,7 +40,7 @@ PARAMETERS = {  # of one attention layer in millions at d = 3072, h = 24, d_h = 
 
 def filled(module: Any, x: Any, devices: int) -> tuple[list[Any], list[DeviceCache]]:
     """Decoders and caches after all tokens but the last."""
-    decoders, caches = module.devices(devices), module.caches(devices, x.shape[0], x.shape[1], x.dtype)
+    decoders, caches = devices_of(module, devices), caches_of(module, devices, x.shape[0], x.shape[1], x.dtype)
     for t in range(x.shape[1] - 1):
         for decoder, cache in zip(decoders, caches, strict=True):
             decoder.step(x[:, t : t + 1], cache)
@@ -97,7 +98,7 @@ def test_nothing_else_of_the_past_is_read(method: Any, kit: Any) -> None:
         reborn.length = kit.time - 1
         garbage = torch.full_like(x[:, -1:], torch.nan)
         again = (
-            copy.deepcopy(module).device(share).step(torch.where(x[:, -1:] == x[:, -1:], x[:, -1:], garbage), reborn)
+            device_of(copy.deepcopy(module), share).step(torch.where(x[:, -1:] == x[:, -1:], x[:, -1:], garbage), reborn)
         )
         assert torch.equal(again, expected)
 

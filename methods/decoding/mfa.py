@@ -1,0 +1,32 @@
+"""Multi-matrix factorisation attention: one wide key and value for all heads, queries of low rank."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar
+
+from harness.contract import Needs
+from harness.tracks.decoding.grouped import GroupedAttention
+from harness.tracks.decoding.layout import Layout, grouped_layout
+from harness.tracks.decoding.protocol import Attention, Shape
+
+WIDTH = Fraction(2)  # of heads, in units of d_h
+QUERY_LATENT = Fraction(2, 3)  # in units of d
+
+
+class MFA(Attention):
+    """Multi-matrix factorisation attention (arXiv 2412.19255), with the sizes of arXiv 2603.02188.
+
+    The query latent is normed, and not scaled.
+    """
+
+    name: ClassVar[str] = "mfa"
+    needs: ClassVar[Needs] = Needs(extras=("decoding",), preload=("torch",))
+
+    def layout(self, shape: Shape) -> Layout:
+        """One key and one value, whole on every device."""
+        return grouped_layout(1, WIDTH, WIDTH)
+
+    def module(self, shape: Shape) -> GroupedAttention:
+        """See :class:`Attention`."""
+        return GroupedAttention(shape, self.layout(shape), shape.part(QUERY_LATENT), self.gated)
