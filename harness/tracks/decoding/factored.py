@@ -1,4 +1,8 @@
-"""Attention whose queries, keys and values are sums of products: tensor product attention, TPA (arXiv 2501.06425)."""
+"""Tensor-product attention (TPA, arXiv 2501.06425): queries, keys and values are sums of few outer products.
+
+A head's key is (1/R) sum_r a_r b_r with factors a (a number per head and rank) and b (d_h numbers per rank, the same
+for all heads). The cache holds the factors.
+"""
 
 from __future__ import annotations
 
@@ -8,87 +12,39 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.tracks.decoding.cache import DeviceCache
-from harness.tracks.decoding.layout import Layout, Share
-from harness.tracks.decoding.parts import FactorMaps, rotary, rotate
-from harness.tracks.decoding.protocol import AttentionModule, DeviceDecoder, Shape
+from harness.tracks.decoding.layout import Layout
+from harness.tracks.decoding.parts import FactorMap, rotary, rotate
+from harness.tracks.decoding.protocol import AttentionModule, Shape
 
 
 class FactoredAttention(AttentionModule):
-    """Head i's query is (1/R) sum over r of a_{i,r} b_r with R = ``query_rank``; keys and values likewise.
+    """Ranks of queries and of keys and values; rotary positions on the b factors; scale 1/sqrt(d_h)."""
 
-    Factors a and vectors b [R, d_h] come straight from x; rotary positions on the vectors of queries and keys; scale
-    1/sqrt(d_h). Cached are the vectors, one set for all heads, and every head's factors.
-    """
-
-    def __init__(self, shape: Shape, layout: Layout, query_rank: int, gated: bool = False) -> None:
-        super().__init__(shape, layout, shape.head_dim, gated)
-        self.query_rank = query_rank
-        self.rank = layout.tensor("key_factor").elements(shape.head_dim)
+    def __init__(self, shape: Shape, layout: Layout, query_rank: int, rank: int, *, gated: bool = False) -> None:
+        super().__init__(shape, layout, gated=gated)
+        self.query_rank, self.rank = query_rank, rank
         self.scale = 1 / math.sqrt(shape.head_dim)
-        ranks = (query_rank, self.rank, self.rank)  # of queries, keys, values
-        self.factors = FactorMaps(
-            shape.model, (*((shape.heads, r) for r in ranks), *((r, shape.head_dim) for r in ranks))
-        )
+        self.query_a = FactorMap(shape.model, shape.heads, query_rank)
+        self.key_a = FactorMap(shape.model, shape.heads, rank)
+        self.value_a = FactorMap(shape.model, shape.heads, rank)
+        self.query_b = FactorMap(shape.model, query_rank, shape.head_dim)
+        self.key_b = FactorMap(shape.model, rank, shape.head_dim)
+        self.value_b = FactorMap(shape.model, rank, shape.head_dim)
 
     def forward(self, x: Tensor, offset: int = 0, causal: bool = True) -> Tensor:
         """See :class:`AttentionModule`."""
-        maps = torch.split(self.factors(x), [count * width for count, width in self.factors.sizes], dim=-1)
-        parts = [torch.unflatten(m, -1, size) for m, size in zip(maps, self.factors.sizes, strict=True)]
-        turn = [t[:, None] for t in rotary(x.shape[1], self.shape.head_dim, offset, x)]  # [time, 1, d_h / 2]
-        vectors = (rotate(parts[3], *turn), rotate(parts[4], *turn), parts[5])
-        query, key, value = ((a @ b).transpose(1, 2) for a, b in zip(parts[:3], vectors, strict=True))
-        # the factors 1/R of query and key go into the scale
-        scale = self.scale / (self.query_rank * self.rank)
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=scale)
-        return self.project(x, mixed / self.rank)
+        turn = rotary(x.shape[1], self.shape.head_dim, offset, x)
+        query = self._expanded(self.query_a, self.query_b, self.query_rank, x, turn)
+        key = self._expanded(self.key_a, self.key_b, self.rank, x, turn)
+        value = self._expanded(self.value_a, self.value_b, self.rank, x)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=self.scale)
+        return self.project(mixed.transpose(1, 2), x)
 
-    def device(self, share: Share) -> FactoredDevice:
-        """See :class:`AttentionModule`."""
-        return FactoredDevice(self, share)
-
-
-class FactoredDevice(DeviceDecoder):
-    """Factors of the heads ``share.pieces``, and all vectors."""
-
-    def __init__(self, module: FactoredAttention, share: Share) -> None:
-        super().__init__(module, share)
-        pieces = torch.tensor(share.pieces)
-        parts = [part.detach() for part in module.factors.parts()]
-        self.query_factor, self.key_factor, self.value_factor = (part[pieces] for part in parts[:3])
-        self.query, self.key, self.value = parts[3:]
-        self.scale = module.scale / module.query_rank
-
-    def step(self, x: Tensor, cache: DeviceCache) -> Tensor:
-        """See :class:`DeviceDecoder`."""
-        token = x[:, 0]
-        turn = rotary(1, self.query.shape[1], cache.length, x)
-        factors = [
-            torch.einsum("bd,hrd->bhr", token, w) for w in (self.query_factor, self.key_factor, self.value_factor)
-        ]
-        query, key, value = (torch.einsum("bd,rkd->brk", token, w) for w in (self.query, self.key, self.value))
-        cache.append(
-            key_factor=factors[1],
-            value_factor=factors[2],
-            key=rotate(key, *turn).flatten(1)[:, None],
-            value=value.flatten(1)[:, None],
-        )
-        names = ("key_factor", "key", "value_factor", "value")
-        mixed = attend_factored(factors[0] @ rotate(query, *turn), *(cache.filled(n) for n in names), self.scale)
-        return self.project(token, mixed[:, :, None])
-
-
-def attend_factored(
-    query: Tensor, key_factor: Tensor, key: Tensor, value_factor: Tensor, value: Tensor, scale: float
-) -> Tensor:
-    """softmax(scale query K^T) V with K = (1/R) key_factor key, V likewise, neither of them made.
-
-    query [batch, heads, d_h]; factors [batch, heads, time, R]; key and value [batch, 1, time, R d_h] ->
-    [batch, heads, d_h]. Every query meets the shared vectors first and its own factors then. Softmax in float32 at least.
-    """
-    rank, width = key_factor.shape[3], query.shape[2]
-    vectors = [torch.unflatten(v[:, 0], -1, (rank, width)).flatten(1, 2) for v in (key, value)]  # [batch, time R, d_h]
-    products = torch.unflatten(query @ vectors[0].mT, -1, (-1, rank))
-    logits = (products * key_factor).sum(-1).to(torch.promote_types(query.dtype, torch.float32))
-    weights = torch.softmax(logits * (scale / rank), dim=-1).to(query.dtype)
-    return (weights[..., None] * value_factor).flatten(2) @ vectors[1] / rank
+    def _expanded(
+        self, a: FactorMap, b: FactorMap, rank: int, x: Tensor, turn: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """The mean over ranks of a x b, [batch, heads, time, d_h]."""
+        vectors = torch.unflatten(b(x), -1, (rank, self.shape.head_dim))
+        if turn is not None:
+            vectors = rotate(vectors.transpose(1, 2), *turn).transpose(1, 2)
+        return (torch.unflatten(a(x), -1, (self.shape.heads, rank)) @ vectors).transpose(1, 2) / rank
