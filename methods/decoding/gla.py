@@ -26,7 +26,6 @@ class GLA(Attention):
 
     latents: Annotated[int, {"minimum": 1}] = 2
     calibrated: bool = True
-    calibrated: bool = True
 
     def layout(self, shape: Shape) -> Layout:
         """``latents`` latents that can stand on as many devices."""

@@ -1,4 +1,4 @@
-"""Grouped tied attention: a group's key and value are one state."""
+"""Grouped-tied attention: groups of query heads share one state that is value and key in one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness.tracks.decoding.protocol import Attention, Shape
 from harness.tracks.decoding.tied import TiedAttention
 
 STATE = Fraction(1)  # in units of d_h
-KEY = Fraction(1, 2)  # of the state, from its start
-ROPE = Fraction(1, 2)
+KEY = Fraction(1, 2)  # part of the state that is key too
+ROPE = Fraction(1, 2)  # d_r in units of d_h
 
 
 class GTA(Attention):
-    """Grouped tied attention (arXiv 2505.21487). ``kv_heads``, the number of states, must divide the query heads."""
+    """Grouped-tied attention (arXiv 2505.21487). ``kv_heads`` must divide the query heads."""
 
     name: ClassVar[str] = "gta"
     needs: ClassVar[Needs] = Needs(extras=("decoding",), preload=("torch",))
@@ -24,9 +24,9 @@ class GTA(Attention):
     kv_heads: Annotated[int, {"minimum": 1}] = 8
 
     def layout(self, shape: Shape) -> Layout:
-        """``kv_heads`` states, and a rotary key that is whole on every device."""
+        """``kv_heads`` states, and a rotary key on every device."""
         return tied_layout(self.kv_heads, STATE, KEY, ROPE)
 
     def module(self, shape: Shape) -> TiedAttention:
         """See :class:`Attention`."""
-        return TiedAttention(shape, self.layout(shape), self.gated)
+        return TiedAttention(shape, self.layout(shape), gated=self.gated)

@@ -26,8 +26,6 @@ class MLA(Attention):
 
     calibrated: bool = True
 
-    calibrated: bool = True
-
     def layout(self, shape: Shape) -> Layout:
         """One latent, whole on every device."""
         return latent_layout(1, LATENT, ROPE)

@@ -28,7 +28,6 @@ class MLRA(Attention):
     branches: Annotated[int, {"minimum": 1}] = 4
     latents: Annotated[int, {"minimum": 1}] = 4
     calibrated: bool = True
-    calibrated: bool = True
 
     def layout(self, shape: Shape) -> Layout:
         """``latents`` latents that can stand on as many devices."""

@@ -1,4 +1,4 @@
-"""Tensor product attention: queries, keys and values are sums of products of factors."""
+"""Tensor-product attention: the cache holds factors of keys and values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.tracks.decoding.protocol import Attention, Shape
 
 
 class TPA(Attention):
-    """Tensor product attention (arXiv 2501.06425), of ``rank`` for keys and values, and ``query_rank``.
+    """Tensor-product attention (arXiv 2501.06425).
 
-    The factors' maps start by Xavier's rule, whatever the deviation of other weights.
+    ``query_rank`` outer products make a query, ``rank`` a key or a value.
     """
 
     name: ClassVar[str] = "tpa"
@@ -23,9 +23,9 @@ class TPA(Attention):
     rank: Annotated[int, {"minimum": 1}] = 2
 
     def layout(self, shape: Shape) -> Layout:
-        """Vectors that are whole on every device, and factors of each head."""
+        """Factors per head, which devices share out, and factors for all heads, whole on every device."""
         return factored_layout(shape.heads, self.rank, shape.head_dim)
 
     def module(self, shape: Shape) -> FactoredAttention:
         """See :class:`Attention`."""
-        return FactoredAttention(shape, self.layout(shape), self.query_rank, self.gated)
+        return FactoredAttention(shape, self.layout(shape), self.query_rank, self.rank, gated=self.gated)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -50,49 +48,35 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 
 
 class OutputProjection(nn.Linear):
-    """A linear map back into the residual stream, without bias: starts at zero unless :func:`initialise` is told not."""
+    """A linear map back into the residual stream, without bias."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, bias=False)
 
 
-class FactorMaps(nn.Linear):
-    """Linear maps of x to matrices of ``sizes`` (count, width), in one weight, without bias, one after another.
+class FactorMap(nn.Linear):
+    """A linear map to ``parts`` x ``width`` numbers, factors of a tensor: starts uniform, after Glorot.
 
-    They start as in the code released with arXiv 2603.02188: Xavier's uniform distribution of each map seen as a tensor
-    [inputs, count, width], which counts count * width numbers in and inputs * width out.
+    Fans are those of a tensor [inputs, parts, width], as in the code released with arXiv 2603.02188.
     """
 
-    def __init__(self, inputs: int, sizes: tuple[tuple[int, int], ...]) -> None:
-        super().__init__(inputs, sum(count * width for count, width in sizes), bias=False)
-        self.sizes = sizes
-
-    def parts(self) -> list[Tensor]:
-        """The weight of each map, [count, width, inputs], as views."""
-        rows = torch.split(self.weight, [count * width for count, width in self.sizes])
-        return [torch.unflatten(r, 0, size) for r, size in zip(rows, self.sizes, strict=True)]
-
-    def initialise(self, generator: torch.Generator) -> None:
-        for part in self.parts():
-            count, width, inputs = part.shape
-            bound = math.sqrt(6 / ((count + inputs) * width))
-            nn.init.uniform_(part.detach(), -bound, bound, generator=generator)
+    def __init__(self, inputs: int, parts: int, width: int) -> None:
+        super().__init__(inputs, parts * width, bias=False)
+        self.bound = math.sqrt(6 / ((parts + inputs) * width))
 
 
-def initialise(module: nn.Module, generator: torch.Generator, std: float, zero_init: bool = True) -> None:
-    """N(0, std) for weights, ones for norms, zeros for projections into the residual stream; factor maps see there.
+def initialise(module: nn.Module, generator: torch.Generator, std: float, zero_output: bool = True) -> None:
+    """N(0, std) for weights, ones for norms, zeros for projections into the residual stream.
 
-    With the zeros every block starts as the identity; arXiv 2603.02188 finds that better for all variants. Without
-    ``zero_init`` these projections start like all other weights.
+    With the zeros every block starts as the identity; ``zero_output=False`` draws them like the rest.
     """
     for part in module.modules():
-        if isinstance(part, FactorMaps):
-            part.initialise(generator)
-            continue
         for parameter in part.parameters(recurse=False):
             if isinstance(part, RMSNorm):
                 nn.init.ones_(parameter)
-            elif zero_init and isinstance(part, OutputProjection):
+            elif isinstance(part, OutputProjection) and zero_output:
                 nn.init.zeros_(parameter)
+            elif isinstance(part, FactorMap):
+                nn.init.uniform_(parameter, -part.bound, part.bound, generator=generator)
             else:
                 nn.init.normal_(parameter, std=std, generator=generator)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from harness.tracks.decoding.cache import DeviceCache
 from harness.tracks.decoding.devices.protocol import DeviceDecoder, DeviceOutput
-from harness.tracks.decoding.kernel import attend
+from harness.tracks.decoding.kernels import attend
 from harness.tracks.decoding.latent import LatentAttention
 from harness.tracks.decoding.layout import Share
 from harness.tracks.decoding.parts import rms_norm, rotary, rotate
