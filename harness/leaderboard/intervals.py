@@ -3,7 +3,7 @@
 =========================================  ==============================================================
 data                                       interval
 =========================================  ==============================================================
-deterministic, or an exact metric          none: there is no noise
+deterministic without items, or exact      none: there is no noise
 2 to 4 seeds, or seeds without items       Student's t over the seeds' values
 5 or more seeds with items                 bootstrap of seeds and items (hierarchical)
 one seed, items that are all 0 or 1        Clopper-Pearson

@@ -195,10 +195,11 @@ class Results:
         shown = np.array([_value(s) for s in usable], dtype=float)
         deterministic = self.study.adapters[cell.use.use].deterministic
         same = adapter.kind == "exact" and len(shown) > 0 and bool(np.all(shown == shown[0]))
+        sampled = adapter.kind != "exact" and any((s.n or 0) > 1 for s in usable)  # items stand for more of their kind
         sample = Sample(
             kind=adapter.kind,
             log=log,
-            exact=deterministic or same,
+            exact=same or (deterministic and not sampled),
             seeds=tuple(s.seed for s in usable),
             shown=shown,
             runs=tuple((s.run,) for s in usable),

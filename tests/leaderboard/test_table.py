@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from harness.leaderboard.ranks import TOO_FEW
 from harness.leaderboard.samples import CellState
@@ -210,3 +211,23 @@ def test_a_table_has_the_rows_of_the_methods_it_is_done_with(lab):
     assert [table.rows[i].label for i in table.order] == ["c", "a"]
     assert str(board.counts) == "2 of 2 measurements finished"
     assert board.coverage("b") == (0, 0)
+
+
+def test_a_deterministic_share_of_items_has_the_interval_of_a_proportion(lab):
+    study = lab.one_metric(("a", "b"), kind="proportion", direction="max", deterministic=True)
+    items = [1.0] * 30 + [0.0] * 10
+    scores = [
+        lab.score("a", "task.accuracy", 0.75, seed=None, items=items, n=40),
+        lab.score("b", "task.accuracy", 0.5, seed=None),
+    ]
+    found = by_method(build(study, scores))
+    low, high = proportion_confint(30, 40)
+    assert (found["a"].interval.low, found["a"].interval.high) == pytest.approx((low, high))
+    assert not found["a"].exact
+    assert found["b"].interval is None
+    assert found["b"].exact
+
+
+def proportion_confint(hits, n):
+    """Clopper-Pearson at 95 %."""
+    return beta.ppf(0.025, hits, n - hits + 1), beta.ppf(0.975, hits + 1, n - hits)
