@@ -71,6 +71,8 @@ def instantiate(reference: Mapping[str, Any], load_build: LoadBuild) -> Any:
 
     Raises MissingClass, Upstream, and what importing the module or making the object raises.
     """
+    if "$build" in reference:  # a method that a build makes
+        return load_build(reference["$build"])
     cls = load_class(reference["module"])
     hints = _hints(cls)
     given = reference.get("params", {})

@@ -172,6 +172,10 @@ def test_references_and_their_sources(file: Path, tmp_path: Path) -> None:
     assert found["harness"].name == "harness"
 
 
+def test_a_method_that_a_build_makes_is_its_product() -> None:
+    assert instantiate({"$build": "k"}, lambda key: f"product of {key}") == "product of k"
+
+
 def test_a_build_of_another_name_is_still_named_in_the_reason(tmp_path: Path) -> None:
     products = Products(tmp_path, {"k": "fit--0123"})
     with pytest.raises(Upstream, match=r"^upstream fit: not made yet$"):
