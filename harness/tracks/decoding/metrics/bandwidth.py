@@ -22,19 +22,3 @@ class Bandwidth(Metric):
     def score(self, seen: Observations, parameters: Mapping[str, Json], context: Context) -> Values:
         """See :class:`Metric`."""
         return median_of(work(seen, "bytes") / seen.arrays["seconds"] / 1e9)
-
-
-class FractionOfRead(Metric):
-    """The same over the speed of a plain memory read in the same round: near 1 is bound by memory."""
-
-    name: ClassVar[str] = "fraction_of_read"
-    of: ClassVar[tuple[str, ...]] = ("decoding.latency",)
-    direction: ClassVar[Literal["max", "min"] | None] = None
-    unit: ClassVar[str] = ""
-    kind: ClassVar[Literal["mean", "proportion", "median", "exact", "replicates"]] = "median"
-    scale: ClassVar[Literal["linear", "log"]] = "log"
-
-    def score(self, seen: Observations, parameters: Mapping[str, Json], context: Context) -> Values:
-        """See :class:`Metric`."""
-        read = seen.arrays["reference_read"]
-        return median_of(work(seen, "bytes") / seen.arrays["seconds"] / read)

@@ -10,10 +10,10 @@ from harness.tracks.decoding.metrics.rounds import median_of
 
 
 class MicrosecondsPerStep(Metric):
-    """Time of one step of the attention kernel on one device, median over rounds."""
+    """Time of one decoding step, or of the part of it that the evaluation times, median over rounds."""
 
     name: ClassVar[str] = "microseconds_per_step"
-    of: ClassVar[tuple[str, ...]] = ("decoding.latency",)
+    of: ClassVar[tuple[str, ...]] = ("decoding.latency", "decoding.throughput")
     direction: ClassVar[Literal["max", "min"] | None] = "min"
     unit: ClassVar[str] = "us"
     kind: ClassVar[Literal["mean", "proportion", "median", "exact", "replicates"]] = "median"

@@ -10,10 +10,10 @@ from harness.tracks.decoding.metrics.rounds import median_of, work
 
 
 class TokensPerSecond(Metric):
-    """Steps of the attention kernel per second on one device, median over rounds."""
+    """Tokens decoded per second, median over rounds: all sequences that one call of the timed work decodes."""
 
     name: ClassVar[str] = "tokens_per_second"
-    of: ClassVar[tuple[str, ...]] = ("decoding.latency",)
+    of: ClassVar[tuple[str, ...]] = ("decoding.latency", "decoding.throughput")
     direction: ClassVar[Literal["max", "min"] | None] = "max"
     unit: ClassVar[str] = "1/s"
     kind: ClassVar[Literal["mean", "proportion", "median", "exact", "replicates"]] = "median"
