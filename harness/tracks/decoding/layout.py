@@ -55,7 +55,8 @@ class Layout:
     (``key`` and ``value`` may be the same). ``key_width``: how much of the key tensor is key, from its start, in units
     of d_h (default: all). ``factored``: keys and values are products of several tensors, which decode kernels do
     not read; ``key`` and ``value`` then name the largest. Each query head reads ``branches`` pieces and adds their
-    outputs: piece p belongs to branch ``p // groups`` and to head group ``p % groups``, where ``groups = pieces / branches``.
+    outputs: piece p belongs to branch ``p // groups`` and to head group ``p % groups``, where ``groups`` is pieces over
+    branches.
     """
 
     pieces: int

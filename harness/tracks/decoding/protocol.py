@@ -59,7 +59,8 @@ class Attention(Method):
 
     ``gated``: what the heads put out is multiplied by sigmoid(x W_G), elementwise, before the output projection.
     ``zero_init``: the projections into the residual stream start at zero; else like all other weights.
-    ``head_multiple``: the small decoders have so many query heads per head of their shape, and the same cache.
+    ``head_multiple``: trained decoders have so many query heads per head of their shape; what is cached stays the same
+    where it does not depend on the heads.
     """
 
     abstract: ClassVar[bool] = True

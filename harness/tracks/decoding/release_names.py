@@ -68,7 +68,7 @@ _LAYER: Mapping[str, tuple[Option, ...]] = {
     "ffn.down.weight": (Option(("mlp.c_proj.weight",)),),
     # every attention
     "attention.output.weight": (Option(("attn.c_proj.weight",)),),
-    "attention.gate.weight": (Option(("attn.gated_proj.weight",)),),
+    "attention.gate.weight": (Option(("attn.gated_proj.weight",)), Option(("attn.c_gated.weight",))),
     # heads: MHA, GQA, MQA, MFA
     "attention.query_key_value.weight": (Option(("attn.c_q.weight", "attn.c_k.weight", "attn.c_v.weight")),),
     # latents: MLA, GLA, MLRA; tied states: GTA; the queries of MFA
@@ -88,15 +88,12 @@ _LAYER: Mapping[str, tuple[Option, ...]] = {
         Option(("attn.kv_b_proj.weight",), stack_transposed),
         Option(("attn.kv_b_proj_#.weight",), stack_transposed),
     ),
-    # factors: TPA, map by map or all in one weight
+    # factors: TPA
     **{
         f"attention.{state}_{factor}.weight": (Option((f"attn.c_qkv.W_{factor.upper()}_{state[0]}.weight",)),)
         for state in ("query", "key", "value")
         for factor in "ab"
     },
-    "attention.factors.weight": (
-        Option(tuple(f"attn.c_qkv.W_{factor}_{state}.weight" for factor in "AB" for state in "qkv")),
-    ),
 }
 
 

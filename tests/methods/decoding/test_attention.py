@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,14 +13,17 @@ import torch
 from harness.contract import NotApplicable
 from harness.tracks.decoding.devices import caches_of, devices_of
 from harness.tracks.decoding.latent import LatentAttention
-from harness.tracks.decoding.layout import latent_layout
+from harness.tracks.decoding.layout import latent_layout, tied_layout
 from harness.tracks.decoding.protocol import Shape
+from harness.tracks.decoding.tied import TiedAttention
 from methods.decoding.gla import GLA
 from methods.decoding.gqa import GQA
+from methods.decoding.gta import GTA
 from methods.decoding.mha import MHA
 from methods.decoding.mla import MLA
 from methods.decoding.mlra import MLRA
 from methods.decoding.mqa import MQA
+from methods.decoding.tpa import TPA
 
 pytestmark = pytest.mark.track_decoding
 
@@ -40,15 +44,24 @@ def decoded(module: Any, x: Any, devices: int) -> Any:
     return torch.cat(steps, dim=1)
 
 
-def test_forward_is_the_definition(method: Any, kit: Any) -> None:
-    module = kit.randomised(method.module(kit.shape))
+def test_forward_is_the_definition(either: Any, kit: Any) -> None:
+    module = kit.randomised(either.module(kit.shape))
     x = kit.tokens()
-    close(module(x), kit.by_definition(module, x))
+    close(module(x), kit.by_definition(either, module, x))
+
+
+def test_without_calibration_forward_is_the_plain_definition(latent_method: Any, kit: Any) -> None:
+    plain = replace(latent_method, calibrated=False)
+    module = kit.randomised(plain.module(kit.shape))
+    x = kit.tokens()
+    close(module(x), kit.by_definition(plain, module, x))
+    close(decoded(module, x, 2), module(x), 1e-10)
+    assert (module(x) - kit.randomised(latent_method.module(kit.shape))(x)).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("devices", [1, 2, 4, 8])
-def test_devices_decode_what_forward_gives(method: Any, devices: int, kit: Any) -> None:
-    module = kit.randomised(method.module(kit.shape))
+def test_devices_decode_what_forward_gives(either: Any, devices: int, kit: Any) -> None:
+    module = kit.randomised(either.module(kit.shape))
     x = kit.tokens()
     close(decoded(module, x, devices), module(x), 1e-10)
 
@@ -64,6 +77,21 @@ def test_one_device_alone_is_not_the_whole(kit: Any) -> None:
     x = kit.tokens()
     first, cache = devices_of(module, 4)[0], caches_of(module, 4, 2, kit.time, x.dtype)[0]
     assert (first.step(x[:, :1], cache) - module(x)[:, :1]).abs().max() > 1e-2
+
+
+def test_a_closed_gate_lets_nothing_out(method: Any, kit: Any) -> None:
+    module = kit.randomised(replace(method, gated=True).module(kit.shape))
+    x = kit.tokens()
+    ones = torch.cat((x[..., :-1], torch.ones_like(x[..., :1])), -1)
+    with torch.no_grad():
+        module.gate.weight.zero_()
+        module.gate.weight[:, -1] = -1e3  # sigmoid(-1000) = 0
+    assert module(ones).abs().max() == 0
+    with torch.no_grad():
+        module.gate.weight[:, -1] = 1e3
+    open_module = kit.randomised(method.module(kit.shape))
+    open_module.load_state_dict({k: v for k, v in module.state_dict().items() if k != "gate.weight"})
+    close(module(ones), open_module(ones))
 
 
 def test_causality(method: Any, kit: Any) -> None:
@@ -100,6 +128,36 @@ def test_one_branch_over_one_latent_is_mla(kit: Any) -> None:
 
 def test_one_latent_of_gla_is_mla(kit: Any) -> None:
     assert GLA(latents=1).layout(kit.shape) == MLA().layout(kit.shape)
+
+
+def test_tied_states_without_ties_are_grouped_queries(kit: Any) -> None:
+    """The whole state as key, and no rotary key, at position 0: grouped queries whose keys are their values."""
+    tied = kit.randomised(TiedAttention(kit.shape, tied_layout(2, Fraction(1), Fraction(1), Fraction(0))))
+    grouped = kit.randomised(GQA(kv_heads=2).module(kit.shape))
+    query, state = tied.down.weight.split([32, 8])
+    with torch.no_grad():
+        grouped.query_key_value.weight.copy_(torch.cat((query, state, state)))
+        grouped.output.weight.copy_(tied.output.weight)
+    x = kit.tokens(time=1)
+    close(tied(x), grouped(x))
+
+
+def test_factors_that_pick_one_vector_are_multi_query(kit: Any) -> None:
+    """Rank 1 and every head's factor 1: one key and one value for all heads, and one query."""
+    d, d_h = kit.shape.model, kit.shape.head_dim
+    factored = kit.randomised(TPA(query_rank=1, rank=1).module(kit.shape))
+    single = kit.randomised(MQA().module(kit.shape))
+    with torch.no_grad():
+        for part in (factored.query_a, factored.key_a, factored.value_a):
+            part.weight.zero_()
+            part.weight[:, -1] = 1
+        vectors = [factored.query_b.weight] * kit.shape.heads + [factored.key_b.weight, factored.value_b.weight]
+        single.query_key_value.weight.copy_(torch.cat(vectors))
+        single.output.weight.copy_(factored.output.weight)
+    x = kit.tokens()
+    x[..., -1] = 1
+    assert single.query_key_value.weight.shape == ((kit.shape.heads + 2) * d_h, d)
+    close(factored(x), single(x))
 
 
 def test_grouped_queries_between_their_extremes(kit: Any) -> None:
@@ -193,9 +251,9 @@ def test_uniform_attention_averages_the_values(kit: Any) -> None:
     close(module(x), module.output(means.sum(0).flatten(2) / 2))
 
 
-def test_every_weight_gets_its_gradient(latent_method: Any, kit: Any) -> None:
+def test_every_weight_gets_its_gradient(either: Any, kit: Any) -> None:
     shape = Shape(model=8, heads=4, head_dim=4)
-    module = kit.randomised(latent_method.module(shape))
+    module = kit.randomised(either.module(shape))
     x = kit.tokens(1, 3, shape).requires_grad_()
     names, weights = zip(*module.named_parameters(), strict=True)
 
@@ -208,28 +266,33 @@ def test_every_weight_gets_its_gradient(latent_method: Any, kit: Any) -> None:
     assert all(w.grad is not None and w.grad.abs().max() > 0 for w in leaves)
 
 
-def test_variances_at_the_start() -> None:
-    """d = 3072, std 0.02: rotary keys 1.2288; the other part of the keys 0.2048 and 0.0512 without calibration."""
-    torch.manual_seed(0)
+@pytest.mark.parametrize(
+    ("method", "ratio", "branches"), [(MLA(), 6, 1), (GLA(), 12, 1), (GLA(latents=4), 24, 1), (MLRA(), 24, 4)]
+)
+def test_variances_at_the_start(method: Any, ratio: int, branches: int) -> None:
+    """d = 3072, std 0.02: rotary keys 1.2288, the rest of the keys as much; without calibration a ratio-th of it."""
     shape = Shape(3072, 24, 128)
-    x = torch.randn(64, 3072)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 256, shape.model, generator=generator)
     x = x / x.square().mean(-1, keepdim=True).sqrt()
-    rotary = (x @ (torch.randn(64, 3072) * 0.02).T).var()
-    assert rotary == pytest.approx(1.2288, rel=0.05)
-    for method, plain in ((MLA(), 0.2048), (GLA(), 0.1024), (MLRA(), 0.0512)):
-        module = method.module(shape)
-        torch.nn.init.normal_(module.down.weight, std=0.02)
-        torch.nn.init.normal_(module.up, std=0.02)
-        with torch.no_grad():
-            latent = module.states(x[None], 0)[1][0].transpose(0, 1)
-            states = latent @ module.up
-        assert states.var() == pytest.approx(1.2288, rel=0.03)
-        assert states.var() / (3072 / module.width) == pytest.approx(plain, rel=0.03)
-        summed = torch.stack([states[i].flatten() for i in range(module.branches)]).sum(0) / math.sqrt(module.branches)
-        assert summed.var() == pytest.approx(float(states.var()), rel=0.03)
+    calibrated, plain = method.module(shape), replace(method, calibrated=False).module(shape)
+    with torch.no_grad():
+        for weight in (calibrated.down.weight, calibrated.up):
+            weight.normal_(std=0.02, generator=generator)
+        plain.load_state_dict(calibrated.state_dict())
+        states = {m: m.states(x, 0)[1][0].transpose(0, 1) @ m.up for m in (calibrated, plain)}
+        rotary = calibrated.states(x, 0)[2]
+    assert rotary.var() == pytest.approx(1.2288, rel=0.03)
+    assert states[calibrated].var() == pytest.approx(1.2288, rel=0.03)
+    assert states[plain].var() == pytest.approx(1.2288 / ratio, rel=0.03)
+    assert rotary.var() / states[plain].var() == pytest.approx(ratio, rel=0.03)
+    for module, gain in ((calibrated, 1), (plain, branches)):
+        summed = states[module].unflatten(0, (branches, -1)).sum(0) * module.branch_gain
+        assert summed.var() / states[module].var() == pytest.approx(gain, rel=0.03)
 
 
 @pytest.mark.parametrize("heads", [6, 9])
 def test_heads_that_do_not_come_out_even(heads: int) -> None:
-    with pytest.raises(NotApplicable):
-        GQA(kv_heads=4).module(Shape(24, heads, 4))
+    for method in (GQA(kv_heads=4), GTA(kv_heads=4), GLA(latents=4)):
+        with pytest.raises(NotApplicable):
+            method.module(Shape(24, heads, 4))

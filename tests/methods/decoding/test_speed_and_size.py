@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-import harness.tracks.decoding.latency as latency
+import harness.tracks.decoding.steps as steps
 from harness.contract import NotApplicable
 from harness.tracks.decoding.cache_size import CacheSize
+from harness.tracks.decoding.kernels import plain
+from harness.tracks.decoding.kernels.compiled import read
 from harness.tracks.decoding.latency import Latency
 from harness.tracks.decoding.metrics.bytes_per_token import BytesPerToken
 from harness.tracks.decoding.metrics.elements_per_token import ElementsPerToken
+from harness.tracks.decoding.protocol import Shape
 from methods.decoding.gla import GLA
 from methods.decoding.gqa import GQA
 from methods.decoding.mha import MHA
@@ -40,15 +44,58 @@ def test_what_does_not_fit_is_not_applicable(make_context: Callable[..., Any]) -
         Latency(context=64).prepare(NoAttention(), make_context())
 
 
+@pytest.mark.parametrize("kernel", ["fused", "products", "sdpa"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_timed_step_is_attention(method: Any, dtype: Any, make_context: Callable[..., Any]) -> None:
-    task = Latency(context=9000, heads=8, head_dim=16, tensor_parallel=2, dtype=dtype).prepare(method, make_context())
+def test_the_timed_step_is_attention(method: Any, kernel: Any, dtype: Any, make_context: Callable[..., Any]) -> None:
+    evaluation = Latency(context=5000, heads=8, head_dim=32, tensor_parallel=2, dtype=dtype, kernel=kernel)
+    if method.layout(Shape(256, 8, 32)).factored:
+        with pytest.raises(NotApplicable, match="factors"):
+            evaluation.prepare(method, make_context())
+        return
+    task = evaluation.prepare(method, make_context())
     assert task.check is not None
-    assert 0 <= task.check() < (1e-5 if dtype == "float32" else 5e-2)
+    assert 0 <= task.check() < (1e-4 if dtype == "float32" else 5e-2)
+
+
+@pytest.mark.parametrize("method", [MLA(), MLRA(), GQA(kv_heads=2)], ids=str)
+def test_all_kernels_meet_the_same_cache(method: Any, make_context: Callable[..., Any]) -> None:
+    outputs = []
+    for kernel in ("fused", "products", "sdpa"):
+        task = Latency(context=300, heads=4, head_dim=32, kernel=kernel).prepare(method, make_context())
+        step = task.call.__self__  # type: ignore[attr-defined]
+        step.enter()
+        outputs.append(step.attended())
+    for output in outputs[1:]:
+        torch.testing.assert_close(output, outputs[0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_plain_read_reads_what_the_kernels_must(
+    dtype: Any, make_context: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Latency(context=300, dtype=dtype, kernel="read").prepare(MLRA(), make_context())
+    step = task.call.__self__  # type: ignore[attr-defined]
+    assert step.check() == 0
+    step.enter()
+    assert sum(t.numel() * t.element_size() for t in step.held.tensors) == task.work["bytes"]
+    monkeypatch.setattr(steps.compiled, "read", lambda tensors: read(tensors[:1]))
+    with pytest.raises(ArithmeticError, match="missed"):
+        step.check()
+
+
+def test_the_timed_kernel_is_compiled(make_context: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    run = steps.compiled.attend
+    monkeypatch.setattr(steps.compiled, "attend", lambda *a: taken.append(a) or run(*a))
+    task = Latency(context=300).prepare(MLRA(), make_context())
+    assert task.enter is not None
+    task.enter()
+    task.call()
+    assert len(taken) == 1
 
 
 def test_a_wrong_kernel_does_not_pass(make_context: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latency, "attend", lambda *a, **k: 1.01 * latency.attend_plainly(*a))
+    monkeypatch.setattr(steps, "attend", lambda *a: 1.01 * plain.attend(*a))
     task = Latency(context=100).prepare(MLRA(), make_context())
     assert task.check is not None
     with pytest.raises(ArithmeticError, match="off by"):
@@ -100,5 +147,5 @@ def test_rivals_meet_the_same_random_numbers(make_context: Callable[..., Any]) -
         task = Latency(context=50).prepare(MLA(), make_context())
         step = task.call.__self__  # type: ignore[attr-defined]
         step.enter()
-        caches.append(step._held[0].keys.numpy())
+        caches.append(step.held.keys.numpy())
     np.testing.assert_array_equal(*caches)

@@ -23,6 +23,7 @@ from methods.decoding.no_attention import NoAttention
 pytestmark = pytest.mark.track_decoding
 
 SIZE = Size(model=16, layers=1, heads=2, head_dim=8, ffn=32, window=16)
+WIDE = replace(SIZE, heads=4, head_dim=4)
 RECIPE = Recipe(steps=8, batch=4, micro_batch=4, learning_rate=0.01, warmup=2, weight_decay=0.1)
 SENTENCES = tuple(f"sentence {i} says that {i * 7919 % 1000} comes before {i * 104729 % 1000}" for i in range(120))
 
@@ -52,9 +53,9 @@ def study(make_context: Callable[..., Any]) -> SimpleNamespace:
     build.make(context)
     tokenizer = build.load(context.directory)
 
-    def train(method: Any, name: str, seed: int = 0, steps: int = 6) -> tuple[Trained, Any]:
+    def train(method: Any, name: str, seed: int = 0, steps: int = 6, size: Size = SIZE) -> tuple[Trained, Any]:
         build = Trained(
-            method=method, text=text, tokenizer=tokenizer, size=SIZE, steps=steps, batch=4, warmup=1, learning_rate=0.01
+            method=method, text=text, tokenizer=tokenizer, size=size, steps=steps, batch=4, warmup=1, learning_rate=0.01
         )
         context = make_context(name, seed=seed)
         context.measured = build.make(context)
@@ -116,15 +117,30 @@ def test_too_little_text_is_an_error(decoder: Decoder, make_context: Callable[..
         training.train(decoder, np.zeros(16, np.int32), RECIPE, make_context(), "cpu")
 
 
-def test_rivals_of_one_seed_see_the_same_batches(study: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rivals_of_one_seed_see_the_same_batches(
+    study: SimpleNamespace, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one go: every method learns something, from the same text and the same first loss."""
     seen: list[Any] = []
+    found: list[Any] = []
     losses = Decoder.losses
-    monkeypatch.setattr(Decoder, "losses", lambda self, windows: (seen.append(windows), losses(self, windows))[1])
-    for method, name, seed in ((MLA(), "a", 0), (NoAttention(), "b", 0), (MLA(), "c", 1)):
-        study.train(method, name, seed, steps=3)
-    first, second, other = (torch.stack(seen[i : i + 3]) for i in (0, 3, 6))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
+
+    def record(self: Decoder, windows: Any) -> Any:
+        seen.append(windows)
+        found.append(losses(self, windows))
+        return found[-1]
+
+    monkeypatch.setattr(Decoder, "losses", record)
+    rivals = {**kit.methods, "gated": MLRA(gated=True), "none": NoAttention()}
+    for name, method in rivals.items():
+        study.train(method, name, steps=3, size=WIDE)
+    study.train(MLA(), "other seed", 1, steps=3, size=WIDE)
+    *same, other = (torch.stack(seen[i : i + 3]) for i in range(0, len(seen), 3))
+    assert len(same) == len(rivals) == 13
+    assert all(torch.equal(batches, same[0]) for batches in same)
+    assert not torch.equal(same[0], other)
+    assert all(torch.equal(found[3 * i], found[0]) for i in range(len(rivals)))
+    assert all(found[3 * i + 2].mean() < found[3 * i].mean() for i in range(len(rivals)))
 
 
 def test_training_twice_gives_the_same_decoder(study: SimpleNamespace) -> None:

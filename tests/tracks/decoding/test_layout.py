@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.contract import NotApplicable
-from harness.tracks.decoding.layout import CacheTensor, Layout, grouped_layout, latent_layout
+from harness.tracks.decoding.layout import (
+    CacheTensor,
+    Widths,
+    factored_layout,
+    grouped_layout,
+    latent_layout,
+    tied_layout,
+)
 
 LATENTS_2 = latent_layout(4, Fraction(1), Fraction(1, 2), branches=2)
 
@@ -54,15 +61,27 @@ def test_what_does_not_come_out_even_is_not_applicable(heads: int, devices: int)
         grouped_layout(4, Fraction(1), Fraction(1)).shares(heads, devices)
 
 
-def test_other_rivals_of_the_literature_fit_the_rule() -> None:
-    """Grouped tied attention, and factorised keys and values: 64 heads of 128."""
-    tied = Layout(
-        8, (CacheTensor("tied", Fraction(1)), CacheTensor("rope", Fraction(1, 2), shared=True)), "tied", "tied"
-    )
+def test_tied_states_are_value_and_in_part_key() -> None:
+    tied = tied_layout(8, Fraction(1), Fraction(1, 2), Fraction(1, 2))
     assert [tied.elements_per_token(n) for n in (1, 2, 4, 8)] == [8.5, 4.5, 2.5, 1.5]
-    factors = (CacheTensor("a", Fraction(4, 128)), CacheTensor("b", Fraction(4), shared=True))
-    product = Layout(64, factors, "a", "b")
+    assert tied.widths(128) == Widths(key=64, value=128, rope=64)
+    assert not tied.factored
+
+
+def test_factors_are_shared_out_by_heads_and_vectors_are_not() -> None:
+    product = factored_layout(64, 2, 128)
     assert [product.elements_per_token(n) for n in (1, 2, 4, 8)] == [6, 5, 4.5, 4.25]
+    assert product.factored
+    (first, *_, last) = product.shares(64, 8)
+    assert first.pieces == tuple(range(8))
+    assert last.heads == tuple(range(h, h + 1) for h in range(56, 64))
+    with pytest.raises(NotApplicable):
+        product.shares(64, 128)
+
+
+def test_widths_of_latents_and_of_heads() -> None:
+    assert latent_layout(1, Fraction(4), Fraction(1, 2)).widths(128) == Widths(key=512, value=512, rope=64)
+    assert grouped_layout(1, Fraction(2), Fraction(2)).widths(128) == Widths(key=256, value=256, rope=0)
 
 
 def test_widths_must_be_whole_numbers_of_elements() -> None:

@@ -67,11 +67,15 @@ CASES = {
 QUERY_RANK, RANK = 3, 2
 
 
+def gate_name(case: Case) -> str:
+    return "gated_proj.weight" if case.latents else "c_gated.weight"
+
+
 def layer_weights(case: Case, draw) -> dict[str, Tensor]:
     """The attention of one layer as the release names it."""
     weights = {"c_proj.weight": draw(D, HEADS * D_H)}
     if case.gated:
-        weights["gated_proj.weight"] = draw(HEADS * D_H, D)
+        weights[gate_name(case)] = draw(HEADS * D_H, D)
     if case.form == "factors":
         ranks = {"q": QUERY_RANK, "k": RANK, "v": RANK}
         weights |= {f"c_qkv.W_A_{n}.weight": draw(HEADS * r, D) for n, r in ranks.items()}
@@ -172,7 +176,7 @@ def attention(case: Case, w: dict[str, Tensor], x: Tensor) -> Tensor:
         outputs.append(total / math.sqrt(case.branches))
     mixed = torch.cat(outputs, -1)
     if case.gated:
-        mixed = mixed / (1 + torch.exp(-x @ w["gated_proj.weight"].T))
+        mixed = mixed / (1 + torch.exp(-x @ w[gate_name(case)].T))
     return mixed @ w["c_proj.weight"].T
 
 
