@@ -72,7 +72,7 @@ class _Loading:
         self._path = path
         self._registry = registry
         self._overrides = overrides
-        self._outlines: dict[str | None, tuple[Reader, Outline] | None] = {}
+        self._outlines: dict[tuple[str | None, tuple[str, ...]], tuple[Reader, Outline] | None] = {}
 
     def study(self, profile: str | None, problems: Problems) -> Study | None:
         """The study in one profile; None if anything is wrong, which is added to ``problems``."""
@@ -119,18 +119,24 @@ class _Loading:
                 reader.typed(tree, {"type": "object"}, "profiles")
 
     def _others(self, profile: str | None) -> Iterator[tuple[Reader, Outline]]:
-        """The other forms of the document, made when first asked for; what is wrong there is not reported here."""
-        for name in (None, *profile_names(self._document)):
-            if name == profile:
-                continue
-            if name not in self._outlines:
-                reader = Reader(self._registry, self._path.parent, Problems())
-                tree = form(self._document, name, self._overrides, reader.problems)
-                entries = reader.section(tree, "document", "the spec", tree.place)
-                self._outlines[name] = (reader, outline(reader, entries)) if entries is not None else None
-            made = self._outlines[name]
-            if made is not None:
-                yield made
+        """The other forms of the document, made when first asked for; what is wrong there is not reported here.
+
+        Those without the overrides are among them: what an override takes away is no mistake where it is named.
+        """
+        for overrides in dict.fromkeys((self._overrides, ())):
+            for name in (None, *profile_names(self._document)):
+                if (name, overrides) == (profile, self._overrides):
+                    continue
+                if (name, overrides) not in self._outlines:
+                    reader = Reader(self._registry, self._path.parent, Problems())
+                    tree = form(self._document, name, overrides, reader.problems)
+                    entries = reader.section(tree, "document", "the spec", tree.place)
+                    self._outlines[name, overrides] = (
+                        (reader, outline(reader, entries)) if entries is not None else None
+                    )
+                made = self._outlines[name, overrides]
+                if made is not None:
+                    yield made
 
 
 def _header(reader: Reader, entries: Mapping[str, Entry]) -> dict[str, Any]:

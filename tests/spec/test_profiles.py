@@ -137,3 +137,17 @@ def test_choice_of_the_profile(profiles: str, profile: str | None, chosen: str |
     assert isinstance(tree, Fields)
     assert choose(tree, profile, problems) == chosen
     assert [str(e) for e in problems.errors] == errors
+
+
+def test_what_an_override_takes_away_may_still_be_named_by_claims(loaded):
+    text = """\
+harness: 1
+study: toys
+track: toy
+methods: {a: {use: toy.alpha}, b: {use: toy.beta}}
+evaluations: {speed: {use: toy.speed}}
+claims: [{id: x, says: y, metric: speed.rate, where: {method: b}, expect: {equals: 1}}]
+"""
+    for override in ("methods.b=null", "evaluations.speed.methods=[a]"):
+        study = loaded(text, overrides=[override])
+        assert [claim.id for claim in study.claims] == ["x"]
