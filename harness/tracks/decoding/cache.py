@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ class DeviceCache:
     """Tensors [batch, pieces, capacity, width], of which the first ``length`` tokens are filled.
 
     A token's numbers lie together: a kernel that goes over the cache once reads one stream, whatever the capacity.
+    ``empty``: what gives the memory, with the arguments of ``torch.empty``.
     """
 
     def __init__(
@@ -23,12 +26,13 @@ class DeviceCache:
         capacity: int,
         dtype: torch.dtype,
         device: str = "cpu",
+        empty: Callable[..., Tensor] = torch.empty,
     ) -> None:
         self.layout = layout
         self.widths = layout.widths(head_dim)
         self.length = 0
         self.tensors: dict[str, Tensor] = {
-            t.name: torch.empty(
+            t.name: empty(
                 batch, 1 if t.shared else len(share.pieces), capacity, t.elements(head_dim), dtype=dtype, device=device
             )
             for t in layout.tensors

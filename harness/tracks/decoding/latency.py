@@ -23,8 +23,9 @@ class Latency(TimedEvaluation[Attention]):
     it keeps (key/value head or latent); 1 keeps decoding bound by memory, as it is on the accelerators that papers
     measure. ``null`` takes all that the method has there: on a processor that is bound by arithmetic.
 
-    ``kernel``: ``fused`` is ours; ``products`` are torch's two matrix products with a softmax between them; ``sdpa`` is
-    torch's own attention, the faster of its ways; ``read`` reads the same tensors and does nothing: the machine's limit.
+    ``kernel``: ``fused`` is ours; ``products`` are torch's two matrix products with a softmax between them; ``sdpa``
+    is torch's own attention, by the faster of its ways; ``read`` reads the same tensors and no more: the machine's
+    limit.
     """
 
     name: ClassVar[str] = "latency"

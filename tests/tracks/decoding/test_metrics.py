@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.contract import Observations
-from harness.tracks.decoding.metrics.bandwidth import Bandwidth, FractionOfRead
+from harness.tracks.decoding.metrics.bandwidth import Bandwidth
 from harness.tracks.decoding.metrics.bits_per_byte import BitsPerByte
 from harness.tracks.decoding.metrics.bytes_per_token import BytesPerToken
 from harness.tracks.decoding.metrics.elements_per_token import ElementsPerToken
@@ -17,7 +17,7 @@ from harness.tracks.decoding.metrics.tokens_per_second import TokensPerSecond
 
 NO_CONTEXT: Any = None
 TIMED = Observations(
-    arrays={"seconds": np.array([0.01, 0.02, 0.04]), "reference_read": np.array([1e10, 2e10, 2e10])},
+    arrays={"seconds": np.array([0.01, 0.02, 0.04])},
     values={"work": {"tokens": 1.0, "bytes": 1e8}},
 )
 READ = Observations(
@@ -27,7 +27,7 @@ READ = Observations(
 
 @pytest.mark.parametrize(
     ("metric", "value"),
-    [(TokensPerSecond(), 50.0), (MicrosecondsPerStep(), 2e4), (Bandwidth(), 5.0), (FractionOfRead(), 0.25)],
+    [(TokensPerSecond(), 50.0), (MicrosecondsPerStep(), 2e4), (Bandwidth(), 5.0)],
 )
 def test_medians_of_timed_rounds(metric: Any, value: float) -> None:
     found = metric.score(TIMED, {}, NO_CONTEXT)
