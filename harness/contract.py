@@ -123,7 +123,8 @@ class Method(Component):
 class Evaluation(Component, Generic[M]):
     """What is done with one method, for one cell of the matrix and one seed.
 
-    ``deterministic``: run once, without seeds; an interval then comes from items alone. ``items``: whether ``--limit`` makes sense.
+    ``deterministic``: run once, without seeds; an interval comes from items alone. ``items``: whether ``--limit`` makes
+    sense.
     """
 
     abstract: ClassVar[bool] = True
