@@ -11,15 +11,20 @@ from torch import Tensor
 from harness.contract import NotApplicable
 from harness.tracks.decoding.cache import DeviceCache
 from harness.tracks.decoding.devices import DeviceDecoder, device_of
+from harness.tracks.decoding.devices.protocol import DeviceOutput
 from harness.tracks.decoding.layout import Share
 from harness.tracks.decoding.protocol import Attention, AttentionModule, Shape
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """Of one step of ``batch`` sequences on one device. ``weights``: numbers held; the rest in bytes and FLOP."""
+    """Of one step of ``batch`` sequences on one device. ``weights``: numbers held; the rest in bytes and FLOP.
+
+    ``output_weights``: those of ``weights`` that are in the output projection and its gate.
+    """
 
     weights: int
+    output_weights: int
     weight_bytes: int
     cache_bytes: int
     projection_flops: int
@@ -43,9 +48,9 @@ def layer(method: Attention, shape: Shape, device: str) -> AttentionModule:
     return module.requires_grad_(False)
 
 
-def held(decoder: DeviceDecoder) -> list[Tensor]:
-    """The weights of one device, as its decoder holds them: what stands there once for each branch is read as often."""
-    return list(_tensors(decoder))
+def held(decoder: DeviceDecoder | DeviceOutput) -> list[Tensor]:
+    """The weights of one device, as its decoder holds them."""
+    return [tensor for tensor in _tensors(decoder) if tensor.is_floating_point()]
 
 
 def _tensors(holder: object) -> Iterator[Tensor]:
@@ -62,13 +67,15 @@ def amounts(module: AttentionModule, share: Share, batch: int, context: int, dty
     ``module`` on the meta device; ``share``: one of its layout's.
     """
     head_dim, layout = module.shape.head_dim, module.layout
-    weights = sum(t.numel() for t in held(device_of(module, share)))
+    decoder = device_of(module, share)
+    weights = sum(t.numel() for t in held(decoder))
     widths = layout.widths(head_dim)
     readers = sum(len(heads) for heads in share.heads)
     per_token = 2 * readers * (widths.key + widths.rope + widths.value)
     cache = DeviceCache(layout, share, head_dim, batch, context, dtype, device="meta")
     return Amounts(
         weights=weights,
+        output_weights=sum(t.numel() for t in held(decoder.output)),
         weight_bytes=weights * dtype.itemsize,
         cache_bytes=cache.bytes(),
         projection_flops=2 * weights * batch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -23,8 +23,14 @@ class ModelledThroughput(Evaluation[Attention]):
     The sum of: projections, max(weight bytes / bandwidth, FLOP / peak); attention, max(cache bytes / bandwidth,
     FLOP / peak); with n = ``tensor_parallel`` > 1 the all-reduce, latency + 2 (n - 1) / n x bytes of outputs / link;
     a fixed overhead. Weights, caches and FLOP are counted on the method's own layer for the fullest device; nothing is
-    fitted. Constants are of an H100 SXM (dense bfloat16, HBM3, NVLink 4 in one direction); latency and overhead are
-    round numbers of the usual size. ``peak_flops``: FLOP/s; ``memory_bandwidth``, ``link_bandwidth``: bytes/s;
+    fitted.
+
+    ``reduced``: "outputs", every device projects the heads that it has summed and the projections are added up, as on
+    measured ranks; "heads", sums over branches are added up first, by a reduce-scatter more, and the output projection
+    is split evenly, which spares devices that share heads its whole weight.
+
+    Constants are of an H100 SXM (dense bfloat16, HBM3, NVLink 4 in one direction); latency and overhead are round
+    numbers of the usual size. ``peak_flops``: FLOP/s; ``memory_bandwidth``, ``link_bandwidth``: bytes/s;
     ``all_reduce_latency``, ``overhead``: seconds.
     """
 
@@ -41,6 +47,7 @@ class ModelledThroughput(Evaluation[Attention]):
     head_dim: Positive = 128
     model: Positive | None = 7168
     dtype: Precision = "bfloat16"
+    reduced: Literal["outputs", "heads"] = "outputs"
     peak_flops: Rate = 989e12
     memory_bandwidth: Rate = 3.35e12
     link_bandwidth: Rate = 450e9
@@ -53,16 +60,22 @@ class ModelledThroughput(Evaluation[Attention]):
         """
         shape = Shape(self.model or self.heads * self.head_dim, self.heads, self.head_dim)
         sequences = self.batch // replicas_of(self.devices, self.tensor_parallel, self.batch)
-        one = fullest(layer(method, shape, "meta"), self.tensor_parallel, sequences, self.context, self.dtype)
-        outputs = sequences * shape.model * DTYPES[self.dtype].itemsize
+        module = layer(method, shape, "meta")
+        one = fullest(module, self.tensor_parallel, sequences, self.context, self.dtype)
+        size = DTYPES[self.dtype].itemsize
+        weights, reducing = float(one.weights), self.reducing(sequences * shape.model * size)
+        if self.reduced == "heads":
+            whole = module.output.weight.numel() * (1 if module.gate is None else 2)
+            weights += whole / self.tensor_parallel - one.output_weights
+            reducing += self.scattering(sequences * module.output.in_features * size)
         seconds = {
-            "projections": self.roof(one.weight_bytes, one.projection_flops),
+            "projections": self.roof(weights * size, 2 * weights * sequences),
             "attention": self.roof(one.cache_bytes, one.attention_flops),
-            "all_reduce": self.reducing(outputs),
+            "all_reduce": reducing,
             "overhead": self.overhead,
         }
         arrays = {name: np.array([value]) for name, value in seconds.items()}
-        return Observations(arrays, {"tokens": self.batch, "weights": one.weights, "modelled": True})
+        return Observations(arrays, {"tokens": self.batch, "weights": weights, "modelled": True})
 
     def roof(self, size: float, operations: float) -> float:
         """Seconds to read ``size`` bytes or to do so many operations, whichever takes longer."""
@@ -74,3 +87,8 @@ class ModelledThroughput(Evaluation[Attention]):
         if n == 1:
             return 0.0
         return self.all_reduce_latency + 2 * (n - 1) / n * size / self.link_bandwidth
+
+    def scattering(self, size: float) -> float:
+        """Seconds of a ring reduce-scatter: half of an all-reduce's way, and its latency."""
+        n = self.tensor_parallel
+        return 0.0 if n == 1 else self.all_reduce_latency + (n - 1) / n * size / self.link_bandwidth

@@ -247,10 +247,7 @@ def test_one_device_holds_the_whole_layer(method: Any) -> None:
     module = layer(method, SHAPE, "meta")
     (whole,) = module.layout.shares(SHAPE.heads, 1)
     found = sum(t.numel() for t in held(device_of(module, whole)))
-    if module.layout.branches == 1:
-        assert found == count_parameters(module)
-    else:  # a decoder may keep heads' weights once for each branch, and then reads them as often
-        assert found >= count_parameters(module)
+    assert found == count_parameters(module)
 
 
 def test_amounts_by_hand() -> None:
@@ -290,6 +287,17 @@ def test_the_cost_model_by_hand(context: Any) -> None:
     assert seconds["overhead"] == 0.25
     found = ModelledTokensPerSecond().score(seen, {}, context).value
     assert found == pytest.approx(6 / (0.256 + 0.48 + 0.98 + 0.25))
+
+
+def test_heads_may_be_added_up_before_they_are_projected(context: Any) -> None:
+    """Devices with heads of their own gain nothing and pay a reduce-scatter; others keep a part of W_O."""
+    grouped = ModelledThroughput(**TINY, reduced="heads").observe(GQA(kv_heads=1), context)
+    assert float(grouped.arrays["projections"][0]) == pytest.approx(128 * 2 / 1e3)
+    assert float(grouped.arrays["all_reduce"][0]) == pytest.approx(0.98 + 0.5 + (1 / 2) * (3 * 8 * 2) / 100)
+
+    shared = {**TINY, "tensor_parallel": 4, "heads": 4, "model": 16}
+    seen = {r: ModelledThroughput(**shared, reduced=r).observe(MLRA(), context) for r in ("outputs", "heads")}
+    assert seen["outputs"].values["weights"] - seen["heads"].values["weights"] == 16 * 16 * 3 / 4
 
 
 def test_bound_by_arithmetic_where_that_is_slower(context: Any) -> None:

@@ -32,8 +32,8 @@ class LatentDevice(DeviceDecoder):
         self.latent_down = torch.unflatten(latent, 0, (module.latents, module.width))[pieces]
         self.query_norm = module.query_norm.weight.detach()
         self.latent_norm = module.latent_norm.weight.detach()[pieces]
-        query_up = torch.unflatten(module.query_up.weight.detach(), 0, (shape.heads, d_h + module.rope))[heads]
-        self.query_up, self.rope_up = query_up[..., :d_h, :], query_up[..., d_h:, :]
+        served, self.places = torch.unique(heads, return_inverse=True)  # a head's query is the same in all branches
+        self.query_up = torch.unflatten(module.query_up.weight.detach(), 0, (shape.heads, d_h + module.rope))[served]
         up = torch.unflatten(module.up.detach(), -1, (module.per_piece, 2 * d_h))  # [L, d_b, heads per piece, 2 d_h]
         up = up.transpose(1, 2)[pieces[:, None], heads % module.per_piece]  # [pieces, heads, d_b, 2 d_h]
         self.key_up, self.value_up = up[..., :d_h], up[..., d_h:]
@@ -49,9 +49,9 @@ class LatentDevice(DeviceDecoder):
             rope_key=rotate(token @ self.rope_down.T, *turn)[:, None],
         )
         query_latent = rms_norm(token @ self.query_down.T, self.query_norm) * self.query_gain
-        query = torch.einsum("bq,phkq->bphk", query_latent, self.query_up)
-        absorbed = torch.einsum("bphk,phwk->bphw", query, self.key_up)
-        turned = rotate(torch.einsum("bq,phrq->bphr", query_latent, self.rope_up), *turn)
+        query = torch.einsum("bq,hkq->bhk", query_latent, self.query_up)[:, self.places]
+        absorbed = torch.einsum("bphk,phwk->bphw", query[..., : self.key_up.shape[-1]], self.key_up)
+        turned = rotate(query[..., self.key_up.shape[-1] :], *turn)
         mixed = attend(absorbed, cache.keys, cache.values, self.scale, turned, cache.rope_keys)
         values = torch.einsum("bphw,phwk->bphk", mixed, self.value_up) * self.branch_gain
         return self.output(values, token)
