@@ -218,7 +218,8 @@ def asset_references(study: Study) -> list[str]:
             for inner in value:
                 walk(inner)
 
-    for use in [row.use for row in study.methods] + [cell.use for cell in study.evaluations]:
+    rows = [row for row in study.methods if any(cell.takes(row) for cell in study.evaluations)]
+    for use in [row.use for row in rows] + [cell.use for cell in study.evaluations]:
         visit(use)
     return list(found)
 

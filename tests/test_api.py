@@ -59,7 +59,19 @@ def test_assets_are_found_through_default_builds():
     study = harness.load(Path(__file__).parents[1] / "specs" / "mlra.yaml")
     from harness import api
 
-    assert api.asset_references(study) == ["text.boolq"]
+    found = api.asset_references(study)
+    assert {name.partition(".")[0] for name in found} == {"questions", "text"}
+    assert "text.boolq" in found
+
+
+def test_assets_of_methods_that_nothing_is_done_with_are_not_wanted():
+    """The packaged language model is only asked in the profile desk."""
+    from harness import api
+
+    spec = Path(__file__).parents[1] / "specs" / "mlra.yaml"
+    model = "models.smollm2_135m_instruct"
+    assert model not in api.asset_references(harness.load(spec, profile="laptop"))
+    assert model in api.asset_references(harness.load(spec, profile="desk"))
 
 
 def test_functions_and_packages_do_not_share_names():
