@@ -33,6 +33,12 @@ def hint(pattern: str, study: Study) -> str:
     first, slash, second = pattern.partition("/")
     if slash and second in evaluations and first in methods:
         return f"pattern {pattern!r} means no run of {study.name}: write EVALUATION/METHOD, {second}/{first}"
+    if slash and first in evaluations and second in methods:
+        cells = [cell for cell in study.evaluations if first in (cell.name, cell.label)]
+        takers = list(dict.fromkeys(row.name for row in study.methods if any(cell.takes(row) for cell in cells)))
+        taken = second.partition("[")[0] in takers
+        why = "it is skipped" if taken else f"{first} is done with {', '.join(takers)}; add it to its methods: [...]"
+        return f"pattern {pattern!r} means no run of {study.name}: {why}"
     if slash:
         near = f"{_nearest(first, evaluations)}/{_nearest(second, methods)}"
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.planning.node import Node
@@ -64,3 +66,10 @@ def test_a_pattern_that_means_nothing_gets_a_hint(study, row, cell, pattern, say
         [cell("quality", "toy.quality", text=Use("toy.words", {}))],
     )
     assert says in hint(pattern, small)
+
+
+def test_a_method_that_an_evaluation_is_not_done_with(study, row, cell):
+    quality = replace(cell("quality", "toy.quality", text=Use("toy.words", {})), methods=("mean",))
+    small = study([row("mean", "toy.mean"), row("median", "toy.median")], [quality])
+    assert "quality is done with mean; add it to its methods" in hint("quality/median", small)
+    assert hint("quality/mean", small).endswith("it is skipped")

@@ -92,11 +92,11 @@ def test_a_changed_constant_makes_exactly_its_runs_and_its_joint_runs_stale(fini
         del os.environ["PYTHONPATH"]
     nodes = json.loads(result.stdout)[0]["nodes"]
     stale = {node["name"]: node["reason"] for node in nodes if node["action"] == "stale"}
-    assert {name for name in stale if "mlra-4" not in name} == {n["name"] for n in nodes if "latency" in n["name"]}
+    joint = {n["name"] for n in nodes if n["name"].startswith(("latency", "kernel", "compute-bound", "parallel"))}
+    assert {name for name in stale if "mlra" not in name} == joint
     assert all("methods/decoding/mlra.py changed" in reason for reason in stale.values())
-    assert {node["action"] for node in nodes if "mlra-4" not in node["name"] and "latency" not in node["name"]} == {
-        "reuse"
-    }
+    untouched = [n["action"] for n in nodes if "mlra" not in n["name"] and n["name"] not in joint]
+    assert set(untouched) == {"reuse"}
     assert any("perplexity" in name for name in stale)
 
 
@@ -119,8 +119,16 @@ class Mine(Attention):
 
 def test_a_method_from_a_single_file_joins_the_table(finished, place, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "mine.yaml").write_text(f"include: {SPEC}\nmethods:\n  mine: {{use: ./mine.py:Mine}}\n")
+
+    def write(more):
+        (tmp_path / "mine.yaml").write_text(f"include: {SPEC}\nmethods: {{mine: {{use: ./mine.py:Mine}}}}\n{more}")
+
     options = (str(tmp_path / "mine.yaml"), "--profile", "smoke")
+    write("")
+    refused = harness(place, "run", *options, "--only", "cache/mine")
+    assert refused.returncode == 2
+    assert "add it to its methods" in refused.stderr
+    write("evaluations: {cache: {methods: [mla, gla-2, gqa-8, mlra-4, mine]}}\n")
     result = harness(place, "run", *options, "--only", "cache/mine")
     assert result.returncode == 0, result.stderr
     board = json.loads(harness(place, "table", *options, "--json").stdout)
